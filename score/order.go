@@ -1,0 +1,138 @@
+package score
+
+import "slices"
+
+// rankKey is what pods are ordered by. Equal means equal bits of the score; then
+// the lower load ratio, then the lower queue depth, then the smaller mixed hash.
+// Unknown readings sort behind known ones.
+type rankKey struct {
+	score    float64
+	load     float64 // utilization / maxUtilization, not cut to 1
+	depth    float64
+	mixed    uint64
+	pod      int
+	hasLoad  bool
+	hasDepth bool
+}
+
+func keyOf(i int, score float64, p *PodState, w *Weights, seed uint64) rankKey {
+	k := rankKey{score: score, pod: i}
+	if k.hasLoad = number(p.Utilization); k.hasLoad {
+		k.load = p.Utilization.Value / w.MaxUtilization
+	}
+	k.depth, k.hasDepth = p.QueueDepth()
+	hash := p.nameHash
+	if hash == 0 {
+		hash = NameHash(p.Pod, p.Endpoint)
+	}
+	k.mixed = mix64(seed ^ hash)
+	return k
+}
+
+// mix64 is the finalizer of splitmix64 (Steele, Lea, Flood 2014).
+func mix64(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// compare orders a before b when it is negative, and says what told them apart:
+// ByNothing for the score itself.
+func (a *rankKey) compare(b *rankKey) (int, DecidedBy) {
+	if a.score != b.score {
+		return order(a.score > b.score), ByNothing
+	}
+	if a.hasLoad != b.hasLoad {
+		return order(a.hasLoad), ByTieLoad
+	}
+	if a.load != b.load {
+		return order(a.load < b.load), ByTieLoad
+	}
+	if a.hasDepth != b.hasDepth {
+		return order(a.hasDepth), ByTieQueue
+	}
+	if a.depth != b.depth {
+		return order(a.depth < b.depth), ByTieQueue
+	}
+	if a.mixed != b.mixed {
+		return order(a.mixed < b.mixed), ByTieSeed
+	}
+	return a.pod - b.pod, ByTieSeed // the same name and endpoint twice
+}
+
+func order(first bool) int {
+	if first {
+		return -1
+	}
+	return 1
+}
+
+// rank finds the first OrderLength eligible pods by insertion into a short
+// sorted array: nearly all pods fail the comparison with its last entry.
+func (d *Decision) rank(pods []PodState, w *Weights, seed uint64) {
+	n := 0
+	best := 0.0
+	for i := range pods {
+		r := &d.Results[i]
+		if r.Reason != Eligible {
+			continue
+		}
+		switch {
+		case d.Tied == 0 || r.Score > best:
+			best, d.Tied = r.Score, 1
+		case r.Score == best:
+			d.Tied++
+		}
+		if n == OrderLength && r.Score < d.ranks[n-1].score {
+			continue
+		}
+		k := keyOf(i, r.Score, &pods[i], w, seed)
+		n = d.insert(&k, n)
+	}
+	d.Order = appendRanks(d.Order, d.ranks[:n])
+}
+
+// insert puts k into the sorted first n keys and returns their new number.
+func (d *Decision) insert(k *rankKey, n int) int {
+	at := n
+	for at > 0 {
+		if c, _ := k.compare(&d.ranks[at-1]); c >= 0 {
+			break
+		}
+		at--
+	}
+	if at == OrderLength {
+		return n
+	}
+	n = min(n+1, OrderLength)
+	copy(d.ranks[at+1:n], d.ranks[at:n-1])
+	d.ranks[at] = *k
+	return n
+}
+
+func appendRanks(dst []Rank, keys []rankKey) []Rank {
+	for i := range keys {
+		tie := ByNothing
+		if i > 0 {
+			_, tie = keys[i-1].compare(&keys[i])
+		}
+		dst = append(dst, Rank{Pod: keys[i].pod, Tie: tie})
+	}
+	return dst
+}
+
+// FullOrder is the order of all eligible pods, best first, for a decision that
+// was taken with these pods, weights and seed.
+func (d *Decision) FullOrder(pods []PodState, w *Weights, seed uint64) []Rank {
+	keys := make([]rankKey, 0, d.Eligible)
+	for i := range pods {
+		if r := &d.Results[i]; r.Reason == Eligible {
+			keys = append(keys, keyOf(i, r.Score, &pods[i], w, seed&MaxSeed))
+		}
+	}
+	slices.SortFunc(keys, func(a, b rankKey) int {
+		c, _ := a.compare(&b)
+		return c
+	})
+	return appendRanks(make([]Rank, 0, len(keys)), keys)
+}

@@ -1,0 +1,200 @@
+package score
+
+import (
+	"context"
+	"fmt"
+)
+
+// Scorer is one scoring factor. The five built-in factors are Scorers, and a
+// custom one is registered beside them with a unique name and a weight.
+//
+// Score must return a value in [0,1] for the pod, higher meaning better, and
+// should depend on nothing but its arguments. It is called once per candidate,
+// from one goroutine per scorer, and must return soon after ctx ends. A scorer
+// that panics, overruns its deadline or returns NaN costs its own factor for
+// that request (it becomes Unknown), never the request.
+type Scorer interface {
+	Score(ctx context.Context, req *InferenceRequest, pod *PodState, set *Summary) Result
+}
+
+// Result is a scorer's answer for one pod.
+type Result struct {
+	Value  float64 // in [0,1]
+	State  State
+	Detail string // for the explanation, one short line
+}
+
+// Scored is a result with a known value; detail says in a few words how it came
+// to be.
+func Scored(value float64, detail string) Result {
+	return Result{Value: value, State: Known, Detail: detail}
+}
+
+// NotKnown is a result for a pod that the scorer can say nothing about: the
+// factor contributes nothing and the explanation shows the reason.
+func NotKnown(reason string) Result { return Result{State: Unknown, Detail: reason} }
+
+// FactorValues holds what one custom scorer said of every pod, in the order of
+// the pods. It is an input of [Decide] and stands in the record, so that a
+// replay never runs a scorer.
+type FactorValues struct {
+	Name   string
+	Values []Result
+}
+
+// Summary describes the candidate set to a scorer that looks at one pod at a
+// time. Pods that the pool excluded are not part of it.
+type Summary struct {
+	Pods int // candidates that the pool did not exclude
+	// BestCache is the highest cache match ratio in [0,1], and BestCachePod the
+	// first pod that has it; unusable cache readings count as no match.
+	BestCache    float64
+	BestCachePod string
+	// The ranges of the usable readings; NoLoad and NoQueue when there is none.
+	MinLoad, MaxLoad   float64
+	MinQueue, MaxQueue float64
+	NoLoad, NoQueue    bool
+}
+
+// Summarize computes the summary of a candidate set.
+func Summarize(req *InferenceRequest, pods []PodState) Summary {
+	s := Summary{NoLoad: true, NoQueue: true}
+	for i := range pods {
+		p := &pods[i]
+		if p.Excluded != Eligible {
+			continue
+		}
+		s.Pods++
+		if ratio, _ := cacheMatch(req, p); s.BestCachePod == "" || ratio > s.BestCache {
+			s.BestCache, s.BestCachePod = ratio, p.Pod
+		}
+		if number(p.Utilization) {
+			s.MinLoad, s.MaxLoad = widen(s.MinLoad, s.MaxLoad, p.Utilization.Value, s.NoLoad)
+			s.NoLoad = false
+		}
+		if depth, known := p.QueueDepth(); known {
+			s.MinQueue, s.MaxQueue = widen(s.MinQueue, s.MaxQueue, depth, s.NoQueue)
+			s.NoQueue = false
+		}
+	}
+	return s
+}
+
+func widen(low, high, v float64, first bool) (float64, float64) {
+	if first {
+		return v, v
+	}
+	return min(low, v), max(high, v)
+}
+
+// CacheRatio is the share of the request's blocks that the pod holds, in [0,1];
+// 0 when the reading is unusable or the request has no full block.
+func CacheRatio(req *InferenceRequest, pod *PodState) float64 {
+	ratio, _ := cacheMatch(req, pod)
+	return ratio
+}
+
+// Builtins returns the five built-in factors as Scorers for the given limits,
+// in the order of the sum. [Decide] computes the same values in place.
+func Builtins(w *Weights) [NumFactors]Scorer {
+	return [NumFactors]Scorer{
+		CacheMatch: builtin(scoreCache),
+		Load: builtin(func(req *InferenceRequest, p *PodState) Result {
+			return scoreLoad(p, w.MaxUtilization)
+		}),
+		QueueDepth: builtin(func(req *InferenceRequest, p *PodState) Result {
+			return scoreQueue(p, w.MaxQueue)
+		}),
+		Health:       builtin(func(req *InferenceRequest, p *PodState) Result { return scoreHealth(p) }),
+		AdapterMatch: builtin(scoreAdapter),
+	}
+}
+
+// builtin is a factor that looks at nothing but the request and the pod.
+type builtin func(*InferenceRequest, *PodState) Result
+
+// Score implements [Scorer].
+func (f builtin) Score(_ context.Context, req *InferenceRequest, pod *PodState, _ *Summary) Result {
+	return f(req, pod)
+}
+
+func scoreCache(req *InferenceRequest, p *PodState) Result {
+	v, state := cacheMatch(req, p)
+	r := Result{Value: v, State: state}
+	switch {
+	case req.NoPrefix != "":
+		r.Detail = "not applicable: " + req.NoPrefix
+	case req.Blocks == 0:
+		r.Detail = "not applicable: shorter than one block"
+	case state == Stale:
+		r.Detail = fmt.Sprintf("%.0f of %d blocks, %s old", p.Cache.Value, req.Blocks, age(p.Cache.Age))
+	case state == Unknown:
+		r.Detail = why(p, CacheMatch)
+	default:
+		r.Detail = fmt.Sprintf("%.0f of %d blocks", p.Cache.Value, req.Blocks)
+	}
+	return r
+}
+
+func scoreLoad(p *PodState, maxUtilization float64) Result {
+	v, state := loadScore(p, maxUtilization)
+	r := Result{Value: v, State: state}
+	if state == Unknown {
+		r.Detail = why(p, Load)
+		return r
+	}
+	r.Detail = fmt.Sprintf("%.0f%% by %s", 100*p.Utilization.Value/maxUtilization, p.Utilization.Source)
+	if state == Stale {
+		r.Detail += ", " + age(p.Utilization.Age) + " old"
+	}
+	return r
+}
+
+func scoreQueue(p *PodState, maxQueue int) Result {
+	v, state := queueScore(p, float64(maxQueue))
+	r := Result{Value: v, State: state}
+	switch state {
+	case Unknown:
+		r.Detail = fmt.Sprintf("%s; %d pending of %d", why(p, QueueDepth), p.Pending, maxQueue)
+	case Stale:
+		r.Detail = fmt.Sprintf("%g waiting %s ago; %d pending of %d", p.Waiting.Value, age(p.Waiting.Age), p.Pending, maxQueue)
+	case Known, Clamped, NotApplicable:
+		r.Detail = fmt.Sprintf("%g waiting + %d pending of %d", p.Waiting.Value, p.Pending, maxQueue)
+	}
+	return r
+}
+
+func scoreHealth(p *PodState) Result {
+	v, state := healthScore(p)
+	r := Result{Value: v, State: state, Detail: p.note(Health)}
+	switch {
+	case state == Unknown:
+		r.Detail = why(p, Health)
+	case state == Stale:
+		r.Detail = fmt.Sprintf("%.2f, %s old", p.Health.Value, age(p.Health.Age))
+	case r.Detail == "":
+		r.Detail = fmt.Sprintf("%.2f", p.Health.Value)
+	}
+	return r
+}
+
+func scoreAdapter(req *InferenceRequest, p *PodState) Result {
+	v, state := adapterMatch(req, p)
+	r := Result{Value: v, State: state}
+	switch {
+	case state == NotApplicable:
+		r.Detail = "no adapter needed"
+	case state == Unknown:
+		r.Detail = why(p, AdapterMatch)
+	case state == Stale:
+		r.Detail = "adapter list is stale"
+	case v == 1:
+		r.Detail = "loaded"
+	default:
+		r.Detail = "not loaded"
+	}
+	if n := len(p.Adapters); state != NotApplicable && state.Usable() && p.MaxAdapters > 0 {
+		r.Detail += fmt.Sprintf(" (%d of %d slots)", n, p.MaxAdapters)
+	}
+	return r
+}
