@@ -1,0 +1,386 @@
+package request
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep values may nest. The deepest real bodies (JSON schemas
+// of tools) stay under 50; the limit keeps a hostile one from growing the stack.
+const maxDepth = 256
+
+// A scanner walks JSON text (RFC 8259) and hands out byte ranges instead of
+// values, since what is forwarded must stay what the client wrote. It is ours
+// because encoding/json matches keys without regard to case, keeps no
+// positions of object members, and rounds numbers.
+type scanner struct {
+	b []byte
+	i int
+	// checked says that the text has been scanned once without an error, so
+	// that strings may be skipped without looking at each of their bytes.
+	checked bool
+}
+
+// A syntaxError is where the text stops being JSON.
+type syntaxError struct {
+	offset int
+	want   string
+}
+
+// Error implements error.
+func (e *syntaxError) Error() string { return fmt.Sprintf("expected %s at byte %d", e.want, e.offset) }
+
+func (s *scanner) fail(want string) error { return &syntaxError{offset: s.i, want: want} }
+
+// peek is the byte at the cursor, 0 at the end (which no grammar rule wants).
+func (s *scanner) peek() byte {
+	if s.i < len(s.b) {
+		return s.b[s.i]
+	}
+	return 0
+}
+
+func (s *scanner) space() {
+	for s.i < len(s.b) {
+		switch s.b[s.i] {
+		case ' ', '\t', '\n', '\r':
+			s.i++
+		default:
+			return
+		}
+	}
+}
+
+// next skips white space and takes c when it stands there.
+func (s *scanner) next(c byte) bool {
+	s.space()
+	if s.peek() != c {
+		return false
+	}
+	s.i++
+	return true
+}
+
+// value steps over the value at the cursor and returns its text.
+func (s *scanner) value(depth int) ([]byte, error) {
+	s.space()
+	from := s.i
+	var err error
+	switch c := s.peek(); {
+	case c == '"':
+		_, err = s.str()
+	case c == '{':
+		err = s.object(depth, nil)
+	case c == '[':
+		err = s.array(depth, nil)
+	case c == '-' || (c >= '0' && c <= '9'):
+		err = s.number()
+	case c == 't':
+		err = s.word("true")
+	case c == 'f':
+		err = s.word("false")
+	case c == 'n':
+		err = s.word("null")
+	default:
+		err = s.fail("a value")
+	}
+	return s.b[from:s.i], err
+}
+
+// object walks the members of the object at the cursor. Keys are given with
+// their quotes, as written.
+func (s *scanner) object(depth int, member func(key, value []byte) error) error {
+	if depth >= maxDepth {
+		return s.fail(fmt.Sprintf("at most %d levels of nesting", maxDepth))
+	}
+	s.i++ // the brace
+	for first := true; !s.next('}'); first = false {
+		if !first && !s.next(',') {
+			return s.fail("',' or '}'")
+		}
+		s.space()
+		if s.peek() != '"' {
+			return s.fail("a property name in double quotes")
+		}
+		key, err := s.str()
+		if err != nil {
+			return err
+		}
+		if !s.next(':') {
+			return s.fail("':'")
+		}
+		value, err := s.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		if member == nil {
+			continue
+		}
+		if err := member(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// array walks the elements of the array at the cursor.
+func (s *scanner) array(depth int, element func(index int, value []byte) error) error {
+	if depth >= maxDepth {
+		return s.fail(fmt.Sprintf("at most %d levels of nesting", maxDepth))
+	}
+	s.i++ // the bracket
+	for n := 0; !s.next(']'); n++ {
+		if n > 0 && !s.next(',') {
+			return s.fail("',' or ']'")
+		}
+		value, err := s.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		if element == nil {
+			continue
+		}
+		if err := element(n, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// str steps over the string at the cursor and returns it with its quotes.
+func (s *scanner) str() ([]byte, error) {
+	from := s.i
+	s.i++ // the opening quote
+	if s.checked {
+		s.skipString()
+		return s.b[from:s.i], nil
+	}
+	for s.i < len(s.b) {
+		switch c := s.b[s.i]; {
+		case c == '"':
+			s.i++
+			return s.b[from:s.i], nil
+		case c == '\\':
+			if err := s.escape(); err != nil {
+				return nil, err
+			}
+		case c < ' ':
+			return nil, s.fail("no bare control character in a string")
+		default:
+			s.i++
+		}
+	}
+	return nil, s.fail("a closing quote")
+}
+
+// skipString goes behind the closing quote of a string that is known to have one.
+func (s *scanner) skipString() {
+	for {
+		n := bytes.IndexByte(s.b[s.i:], '"')
+		slash := bytes.IndexByte(s.b[s.i:s.i+n], '\\')
+		if slash < 0 {
+			s.i += n + 1
+			return
+		}
+		s.i += slash + 2
+	}
+}
+
+func (s *scanner) escape() error {
+	s.i++ // the backslash
+	switch s.peek() {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		s.i++
+		return nil
+	case 'u':
+		s.i++
+		if _, ok := hex4(s.b[s.i:]); !ok {
+			return s.fail("4 hex digits")
+		}
+		s.i += 4
+		return nil
+	}
+	return s.fail("an escape sequence")
+}
+
+func (s *scanner) digits() error {
+	from := s.i
+	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
+		s.i++
+	}
+	if s.i == from {
+		return s.fail("a digit")
+	}
+	return nil
+}
+
+func (s *scanner) number() error {
+	if s.peek() == '-' {
+		s.i++
+	}
+	if s.peek() == '0' {
+		s.i++
+	} else if err := s.digits(); err != nil {
+		return err
+	}
+	if s.peek() == '.' {
+		s.i++
+		if err := s.digits(); err != nil {
+			return err
+		}
+	}
+	if c := s.peek(); c == 'e' || c == 'E' {
+		s.i++
+		if c := s.peek(); c == '+' || c == '-' {
+			s.i++
+		}
+		return s.digits()
+	}
+	return nil
+}
+
+func (s *scanner) word(w string) error {
+	if !bytes.HasPrefix(s.b[s.i:], []byte(w)) {
+		return s.fail("a value")
+	}
+	s.i += len(w)
+	return nil
+}
+
+// hex4 reads 4 hex digits.
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[:4] {
+		r <<= 4
+		switch {
+		case c >= '0' && c <= '9':
+			r |= rune(c - '0')
+		case c >= 'a' && c <= 'f':
+			r |= rune(c - 'a' + 10)
+		case c >= 'A' && c <= 'F':
+			r |= rune(c - 'A' + 10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// topLevel checks that body is one JSON object and nothing else, and walks its
+// members.
+func topLevel(body []byte, member func(key, value []byte) error) error {
+	s := scanner{b: body}
+	s.space()
+	if s.peek() != '{' {
+		return s.fail("a JSON object")
+	}
+	if err := s.object(0, member); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// end checks that nothing but white space is left.
+func (s *scanner) end() error {
+	s.space()
+	if s.i != len(s.b) {
+		return s.fail("the end of the body")
+	}
+	return nil
+}
+
+// members walks the object in text that topLevel has been over.
+func members(text []byte, member func(key, value []byte) error) error {
+	s := scanner{b: text, checked: true}
+	return s.object(0, member)
+}
+
+// elements walks the array in text that topLevel has been over.
+func elements(text []byte, element func(index int, value []byte) error) error {
+	s := scanner{b: text, checked: true}
+	return s.array(0, element)
+}
+
+// keyIs compares a key as written (with quotes, maybe with escapes) to a name,
+// with regard to case as the engines do.
+func keyIs(key []byte, name string) bool {
+	bare := key[1 : len(key)-1]
+	if bytes.IndexByte(bare, '\\') < 0 {
+		return string(bare) == name
+	}
+	return string(unquote(key)) == name
+}
+
+// unquote decodes a checked string with its quotes. Without escapes it is a
+// slice of the input. A lone surrogate becomes the three bytes that UTF-8
+// would give it, so that different ones stay different.
+func unquote(text []byte) []byte {
+	bare := text[1 : len(text)-1]
+	i := bytes.IndexByte(bare, '\\')
+	if i < 0 {
+		return bare
+	}
+	out := make([]byte, 0, len(bare))
+	for i >= 0 {
+		out = append(out, bare[:i]...)
+		bare = bare[i+1:] // behind the backslash
+		var n int
+		out, n = appendEscape(out, bare)
+		bare = bare[n:]
+		i = bytes.IndexByte(bare, '\\')
+	}
+	return append(out, bare...)
+}
+
+// appendEscape decodes the escape sequence whose backslash stands before b and
+// says how many bytes of b it took.
+func appendEscape(out, b []byte) ([]byte, int) {
+	switch b[0] {
+	case 'b':
+		return append(out, '\b'), 1
+	case 'f':
+		return append(out, '\f'), 1
+	case 'n':
+		return append(out, '\n'), 1
+	case 'r':
+		return append(out, '\r'), 1
+	case 't':
+		return append(out, '\t'), 1
+	case 'u':
+	default: // the quote, the backslash and the slash stand for themselves
+		return append(out, b[0]), 1
+	}
+	r, _ := hex4(b[1:])
+	if r < 0xD800 || r > 0xDFFF {
+		return utf8.AppendRune(out, r), 5
+	}
+	if r < 0xDC00 && len(b) >= 11 && b[5] == '\\' && b[6] == 'u' {
+		if low, ok := hex4(b[7:]); ok && low >= 0xDC00 && low <= 0xDFFF {
+			return utf8.AppendRune(out, (r-0xD800)<<10|(low-0xDC00)+0x10000), 11
+		}
+	}
+	return append(out, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F), 5
+}
+
+// compact appends checked JSON text without its insignificant white space.
+func compact(dst, text []byte) []byte {
+	for len(text) > 0 {
+		switch text[0] {
+		case ' ', '\t', '\n', '\r':
+			text = text[1:]
+		case '"':
+			s := scanner{b: text, i: 1, checked: true}
+			s.skipString()
+			dst = append(dst, text[:s.i]...)
+			text = text[s.i:]
+		default:
+			dst = append(dst, text[0])
+			text = text[1:]
+		}
+	}
+	return dst
+}
