@@ -134,6 +134,9 @@ func (s *scanner) array(depth int, element func(index int, value []byte) error) 
 		if n > 0 && !s.next(',') {
 			return s.fail("',' or ']'")
 		}
+		if element == nil {
+			s.skipIntegers()
+		}
 		value, err := s.value(depth + 1)
 		if err != nil {
 			return err
@@ -174,16 +177,19 @@ func (s *scanner) str() ([]byte, error) {
 	return nil, s.fail("a closing quote")
 }
 
-// skipString goes behind the closing quote of a string that is known to have one.
+// skipString goes behind the closing quote of a string that is known to have
+// one, in time linear in its length whatever is escaped in it.
 func (s *scanner) skipString() {
+	quote := s.i + bytes.IndexByte(s.b[s.i:], '"')
 	for {
-		n := bytes.IndexByte(s.b[s.i:], '"')
-		slash := bytes.IndexByte(s.b[s.i:s.i+n], '\\')
+		slash := bytes.IndexByte(s.b[s.i:quote], '\\')
 		if slash < 0 {
-			s.i += n + 1
+			s.i = quote + 1
 			return
 		}
-		s.i += slash + 2
+		if s.i += slash + 2; s.i > quote { // it was the quote that was escaped
+			quote = s.i + bytes.IndexByte(s.b[s.i:], '"')
+		}
 	}
 }
 
@@ -238,6 +244,24 @@ func (s *scanner) number() error {
 		return s.digits()
 	}
 	return nil
+}
+
+// skipIntegers steps over integers that have a comma right behind them: most of
+// what a prompt of token ids consists of. A value has to follow.
+func (s *scanner) skipIntegers() {
+	for i := s.i; i < len(s.b); {
+		if s.b[i] < '1' || s.b[i] > '9' {
+			return
+		}
+		for i++; i < len(s.b) && s.b[i]-'0' <= 9; {
+			i++
+		}
+		if i == len(s.b) || s.b[i] != ',' {
+			return
+		}
+		i++
+		s.i = i
+	}
 }
 
 func (s *scanner) word(w string) error {
