@@ -1,0 +1,185 @@
+package explain
+
+import (
+	"time"
+)
+
+// APIVersion is the version of the JSON documents of this package.
+const APIVersion = "eppctl/v1"
+
+// KindDecision is the Kind of a [Record].
+const KindDecision = "Decision"
+
+// Record is one decision with all its inputs and, once known, its outcome. It
+// holds no prompt, header value, key, cookie or salt.
+type Record struct {
+	APIVersion string    `json:"apiVersion"` // eppctl/v1
+	Kind       string    `json:"kind"`       // Decision
+	DecisionID string    `json:"decisionID"` // UUID v4, unique
+	RequestID  string    `json:"requestID"`  // the client's when usable, else a UUID v4
+	Time       time.Time `json:"time"`       // arrival, by the picker's clock
+	// TimeScale is how many seconds of the picker's clock pass in one of the
+	// wall's; 1 unless the fleet is simulated.
+	TimeScale float64 `json:"timeScale"`
+	// RequestIDReplaced: the client sent an ID that can't be kept.
+	RequestIDReplaced bool `json:"requestIDReplaced,omitempty"`
+	// Policy is "scores", or the policy that picked in their place: random,
+	// round-robin, least-connections.
+	Policy  string  `json:"policy"`
+	Request Request `json:"request"`
+	Weights Weights `json:"weights"`
+	Seed    uint64  `json:"seed"` // 53 bits
+
+	// Candidates are all pods of the pool, eligible or not, in the order in which
+	// the engine saw them.
+	Candidates []Candidate `json:"candidates"`
+	Result     Result      `json:"result"`
+	Attempts   []Attempt   `json:"attempts,omitempty"` // set when there was more than one
+	Timings    Timings     `json:"timings"`
+	Outcome    Outcome     `json:"outcome"`
+	// Check holds a CRC-32 of each kind of input over all candidates, see [Record.Seal].
+	Check map[string]string `json:"check,omitempty"`
+}
+
+// Request is what a record keeps of a request.
+type Request struct {
+	Path    string `json:"path"`
+	Model   string `json:"model"`             // as asked for
+	Base    string `json:"baseModel"`         // as resolved
+	Adapter string `json:"adapter,omitempty"` // as resolved; "" when none
+	// ModelUnchecked: no catalogue of models was available to check the name.
+	ModelUnchecked bool   `json:"modelUnchecked,omitempty"`
+	PromptTokens   int    `json:"promptTokens"` // over all prompts
+	Prompts        int    `json:"prompts"`
+	TokensFrom     string `json:"tokensFrom"` // "ids" (exact) or "approximate"
+	BlockSize      int    `json:"blockSize"`  // tokens per block
+	Blocks         int    `json:"blocks"`     // full blocks of the routed prompt
+	NoPrefix       string `json:"noPrefix,omitempty"`
+	Stream         bool   `json:"stream,omitempty"`
+	// PrefixTokens is the length of the prompt that was routed by, in tokens.
+	PrefixTokens int `json:"prefixTokens"`
+	// Chain holds keyed ids of the prompt's blocks: one per 512 tokens, at most
+	// 256, and the last block. Equal ids mean equal prefixes, under one key.
+	Chain []string `json:"chain,omitempty"`
+}
+
+// Weights are the weights and limits that were in force.
+type Weights struct {
+	Cache          float64        `json:"cache"`
+	Load           float64        `json:"load"`
+	Queue          float64        `json:"queue"`
+	Health         float64        `json:"health"`
+	Adapter        float64        `json:"adapter"`
+	Custom         []CustomWeight `json:"custom,omitempty"`
+	MaxQueue       int            `json:"maxQueue"`
+	MaxUtilization float64        `json:"maxUtilization"`
+	Saturation     string         `json:"saturation"` // relax or reject
+	Generation     uint64         `json:"generation"`
+}
+
+// CustomWeight is a custom scorer's weight.
+type CustomWeight struct {
+	Name   string  `json:"name"`
+	Weight float64 `json:"weight"`
+}
+
+// Input is one raw input of a candidate. Value is null when there is none or
+// when JSON can't hold it (Detail then says "NaN" or the like).
+type Input struct {
+	Value      *float64 `json:"value"`
+	State      string   `json:"state"`
+	Source     string   `json:"source,omitempty"`
+	AgeSeconds float64  `json:"ageSeconds"`
+	Detail     string   `json:"detail,omitempty"` // why it is what it is, in words
+}
+
+// Adapters is what was known of a candidate's LoRA adapters.
+type Adapters struct {
+	State  string `json:"state"`
+	Match  bool   `json:"match"`  // the requested adapter is loaded
+	Loaded int    `json:"loaded"` // number of loaded adapters
+	Max    int    `json:"max"`    // adapter slots; 0 when not known
+	Detail string `json:"detail,omitempty"`
+}
+
+// CustomValue is a custom scorer's answer for a candidate.
+type CustomValue struct {
+	Name   string   `json:"name"`
+	Value  *float64 `json:"value"`
+	State  string   `json:"state"`
+	Detail string   `json:"detail,omitempty"`
+}
+
+// Candidate is one pod as the engine saw it.
+type Candidate struct {
+	Pod      string `json:"pod"`
+	Endpoint string `json:"endpoint"`
+	// Reason is why it was excluded; "" when it could win.
+	Reason   string        `json:"reason,omitempty"`
+	Cache    Input         `json:"cache"`   // consecutive blocks held
+	Load     Input         `json:"load"`    // utilization, compared with maxUtilization
+	Waiting  Input         `json:"waiting"` // as the engine last reported
+	Pending  int           `json:"pending"` // picks that report can't have seen
+	InFlight int           `json:"inFlight"`
+	Health   Input         `json:"health"`
+	Adapters Adapters      `json:"adapters"`
+	Custom   []CustomValue `json:"custom,omitempty"`
+	Score    float64       `json:"score"` // 0 when excluded
+	// Check is a CRC-32 over this candidate's inputs, see [Record.Seal].
+	Check string `json:"check,omitempty"`
+}
+
+// Result is what was decided.
+type Result struct {
+	// Pod and Endpoint of the pick; empty when Refused. With another Policy than
+	// scores this is that policy's pick, and the scores are what they would be.
+	Pod      string   `json:"pod,omitempty"`
+	Endpoint string   `json:"endpoint,omitempty"`
+	Index    int      `json:"index"` // into Candidates, −1 when refused
+	Score    float64  `json:"score"`
+	Margin   *float64 `json:"margin"` // null without a runner-up
+	// DecidedBy is a factor's name, tieLoad, tieQueue, tieSeed or onlyCandidate.
+	DecidedBy string `json:"decidedBy"`
+	Relaxed   bool   `json:"relaxed"`
+	Refused   string `json:"refused,omitempty"` // saturated or no-endpoint
+	// Order holds the indices of the first 16 eligible candidates, best first.
+	Order []int `json:"order"`
+}
+
+// Attempt is one try to send the request to a pod.
+type Attempt struct {
+	Pod      string `json:"pod"`
+	Endpoint string `json:"endpoint"`
+	Error    string `json:"error,omitempty"` // "" for the one that answered
+}
+
+// Timings are the stages of the picker, in seconds of wall time.
+type Timings struct {
+	Parse   float64 `json:"parseSeconds"`
+	Tokens  float64 `json:"tokensSeconds"`
+	Lookup  float64 `json:"lookupSeconds"` // fingerprints and prefix tree
+	Scorers float64 `json:"scorersSeconds"`
+	Decide  float64 `json:"decideSeconds"` // state, decision and reservation
+	Total   float64 `json:"totalSeconds"`
+}
+
+// Outcome statuses beside an HTTP status.
+const (
+	OutcomePending = "pending" // the request is still running
+	OutcomeDone    = "done"    // it ended and the rest of the outcome is known
+	OutcomeUnknown = "unknown" // nobody told how it ended
+)
+
+// Outcome is how the request went. What was not learned is null.
+type Outcome struct {
+	State           string   `json:"state"`                 // pending, done, unknown
+	Status          int      `json:"status,omitempty"`      // HTTP status that the client got
+	Error           string   `json:"error,omitempty"`       // client-gone, upstream-error, upstream-closed, …
+	ServedEndpoint  string   `json:"servedEndpoint"`        // "" when none
+	TTFTSeconds     *float64 `json:"ttftSeconds"`           // arrival to the first byte of the body
+	DurationSeconds *float64 `json:"durationSeconds"`       // arrival to the end
+	PromptTokens    *int     `json:"promptTokens"`          // the engine's count
+	CachedTokens    *int     `json:"cachedTokens"`          // the engine's count
+	OutputTokens    *int     `json:"outputTokens"`          // the engine's count
+	PredictedCached *int     `json:"predictedCachedTokens"` // by the engine's rule; null when not known
+}

@@ -1,0 +1,405 @@
+package explain
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/eppctl/eppctl/score"
+)
+
+// Inputs rebuilds what the engine was given. It fails on a record that can't
+// have been written by a picker, naming the place.
+func (r *Record) Inputs() (*score.Inputs, error) {
+	w, err := r.Weights.engine()
+	if err != nil {
+		return nil, err
+	}
+	in := &score.Inputs{
+		Request: &score.InferenceRequest{
+			ID: r.RequestID, Model: r.Request.Base, Adapter: r.Request.Adapter, Count: r.Request.PromptTokens,
+			Blocks: r.Request.Blocks, NoPrefix: r.Request.NoPrefix, Arrival: r.Time,
+		},
+		Pods:    make([]score.PodState, len(r.Candidates)),
+		Extra:   make([]score.FactorValues, len(w.Custom)),
+		Weights: w,
+		Seed:    r.Seed,
+	}
+	for k := range in.Extra {
+		in.Extra[k] = score.FactorValues{Name: w.Custom[k].Name, Values: make([]score.Result, len(r.Candidates))}
+	}
+	for i := range r.Candidates {
+		if err := r.Candidates[i].fill(in, i); err != nil {
+			return nil, fmt.Errorf("candidates[%d] %q: %w", i, r.Candidates[i].Pod, err)
+		}
+	}
+	return in, nil
+}
+
+func (w *Weights) engine() (*score.Weights, error) {
+	saturation, err := score.ParseSaturation(w.Saturation)
+	if err != nil {
+		return nil, fmt.Errorf("weights.%w", err)
+	}
+	out := &score.Weights{
+		Cache: w.Cache, Load: w.Load, Queue: w.Queue, Health: w.Health, Adapter: w.Adapter,
+		MaxQueue: w.MaxQueue, MaxUtilization: w.MaxUtilization, Saturation: saturation, Generation: w.Generation,
+	}
+	for _, c := range w.Custom {
+		out.Custom = append(out.Custom, score.CustomWeight{Name: c.Name, Weight: c.Weight})
+	}
+	if out.MaxQueue < 1 || !(out.MaxUtilization > 0) {
+		return nil, fmt.Errorf("weights: maxQueue %d and maxUtilization %v must be above 0", out.MaxQueue, out.MaxUtilization)
+	}
+	return out, nil
+}
+
+// RecordWeights is the record's form of the weights.
+func RecordWeights(w *score.Weights) Weights {
+	out := Weights{
+		Cache: w.Cache, Load: w.Load, Queue: w.Queue, Health: w.Health, Adapter: w.Adapter,
+		MaxQueue: w.MaxQueue, MaxUtilization: w.MaxUtilization, Saturation: w.Saturation.String(), Generation: w.Generation,
+	}
+	for _, c := range w.Custom {
+		out.Custom = append(out.Custom, CustomWeight(c))
+	}
+	return out
+}
+
+func (c *Candidate) fill(in *score.Inputs, i int) error {
+	p := score.NewPod(c.Pod, c.Endpoint)
+	reason, ok := score.ParseReason(c.Reason)
+	if !ok {
+		return fmt.Errorf("reason: unknown reason %q", c.Reason)
+	}
+	if reason < score.Unhealthy { // the last two follow from the inputs
+		p.Excluded = reason
+	}
+	var notes score.Notes
+	for f, from := range map[int]struct {
+		in *Input
+		to *score.Reading
+	}{
+		score.CacheMatch: {&c.Cache, &p.Cache},
+		score.Load:       {&c.Load, &p.Utilization},
+		score.QueueDepth: {&c.Waiting, &p.Waiting},
+		score.Health:     {&c.Health, &p.Health},
+	} {
+		var err error
+		if *from.to, err = from.in.reading(); err != nil {
+			return fmt.Errorf("%s: %w", inputNames[f], err)
+		}
+		notes[f] = from.in.Detail
+	}
+	p.Pending, p.InFlight = c.Pending, c.InFlight
+	if p.AdapterState, ok = score.ParseState(c.Adapters.State); !ok {
+		return fmt.Errorf("adapters: unknown state %q", c.Adapters.State)
+	}
+	notes[score.AdapterMatch] = c.Adapters.Detail
+	p.Adapters, p.MaxAdapters = c.Adapters.names(in.Request.Adapter), c.Adapters.Max
+	if notes != (score.Notes{}) {
+		p.Notes = &notes
+	}
+	in.Pods[i] = p
+	return c.fillCustom(in, i)
+}
+
+// inputNames are the kinds of a candidate's inputs, as they stand in the record.
+var inputNames = [score.NumFactors]string{"cache", "load", "waiting", "health", "adapters"}
+
+// names stands in for the names of the loaded adapters, which a record does not
+// keep: only their number and whether the requested one is among them.
+func (a *Adapters) names(asked string) []string {
+	names := make([]string, 0, max(0, min(a.Loaded, 1<<10)))
+	if a.Match && asked != "" {
+		names = append(names, asked)
+	}
+	for len(names) < min(a.Loaded, 1<<10) {
+		names = append(names, "")
+	}
+	return names
+}
+
+func (c *Candidate) fillCustom(in *score.Inputs, i int) error {
+	if len(c.Custom) != len(in.Extra) {
+		return fmt.Errorf("custom: %d values for %d custom weights", len(c.Custom), len(in.Extra))
+	}
+	for k, v := range c.Custom {
+		state, ok := score.ParseState(v.State)
+		if !ok {
+			return fmt.Errorf("custom[%d]: unknown state %q", k, v.State)
+		}
+		in.Extra[k].Values[i] = score.Result{Value: deref(v.Value), State: state, Detail: v.Detail}
+	}
+	return nil
+}
+
+func (in *Input) reading() (score.Reading, error) {
+	state, ok := score.ParseState(in.State)
+	if !ok {
+		return score.Reading{}, fmt.Errorf("unknown state %q", in.State)
+	}
+	source, ok := score.ParseSource(in.Source)
+	if !ok && in.Source != "" {
+		return score.Reading{}, fmt.Errorf("unknown source %q", in.Source)
+	}
+	age := time.Duration(in.AgeSeconds * float64(time.Second))
+	if in.Value == nil && state.Usable() {
+		return score.Reading{}, fmt.Errorf("state %s without a value", in.State)
+	}
+	return score.Reading{Value: deref(in.Value), State: state, Source: source, Age: age}, nil
+}
+
+// RecordInput is the record's form of a reading. A value that JSON can't hold
+// becomes null and unknown, with what it was as the detail.
+func RecordInput(r score.Reading, detail string) Input {
+	in := Input{State: r.State.String(), AgeSeconds: r.Age.Seconds(), Detail: detail}
+	if r.Source != score.SourceNone {
+		in.Source = r.Source.String()
+	}
+	switch {
+	case math.IsNaN(r.Value) || math.IsInf(r.Value, 0):
+		in.State = score.Unknown.String()
+		if in.Detail == "" {
+			in.Detail = fmt.Sprint(r.Value)
+		}
+	case r.State != score.Unknown:
+		in.Value = new(r.Value)
+	}
+	return in
+}
+
+func deref(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+// Verification is the result of replaying a record.
+type Verification struct {
+	Identical bool `json:"identical"`
+	// Difference names the first difference; "" when identical.
+	Difference string `json:"difference,omitempty"`
+}
+
+// Replay takes the recorded decision again, and compares inputs with their
+// checksums and results bit by bit.
+func Replay(r *Record) (Verification, *score.Inputs, *score.Decision) {
+	in, err := r.Inputs()
+	if err != nil {
+		return Verification{Difference: "not replayable: " + err.Error()}, nil, nil
+	}
+	d := new(score.Decision)
+	in.Decide(d)
+	difference := r.damage()
+	if difference == "" {
+		difference = r.compare(in, d)
+	}
+	return Verification{Identical: difference == "", Difference: difference}, in, d
+}
+
+// compare names the first difference between the recorded and the replayed results.
+func (r *Record) compare(in *score.Inputs, d *score.Decision) string {
+	for i := range r.Candidates {
+		c, got := &r.Candidates[i], d.Results[i]
+		if c.Reason != got.Reason.String() {
+			return fmt.Sprintf("%s: recorded reason %q, replayed %q", c.Pod, c.Reason, got.Reason)
+		}
+		if math.Float64bits(c.Score) != math.Float64bits(got.Score) {
+			return fmt.Sprintf("%s: recorded score %v, replayed %v", c.Pod, c.Score, got.Score)
+		}
+	}
+	order := make([]int, len(d.Order))
+	for i, rank := range d.Order {
+		order[i] = rank.Pod
+	}
+	if !slices.Equal(order, r.Result.Order) {
+		return fmt.Sprintf("order: recorded %v, replayed %v", r.Result.Order, order)
+	}
+	return r.compareResult(in, d)
+}
+
+func (r *Record) compareResult(in *score.Inputs, d *score.Decision) string {
+	got := ResultOf(in, d)
+	want := r.Result
+	if r.Policy != PolicyScores { // the policy picked, the engine only scored
+		got.Index, got.Pod, got.Endpoint, got.Score = want.Index, want.Pod, want.Endpoint, want.Score
+	}
+	switch {
+	case want.Index != got.Index || want.Pod != got.Pod || want.Endpoint != got.Endpoint:
+		return fmt.Sprintf("pick: recorded %q, replayed %q", want.Pod, got.Pod)
+	case math.Float64bits(want.Score) != math.Float64bits(got.Score):
+		return fmt.Sprintf("score of the pick: recorded %v, replayed %v", want.Score, got.Score)
+	case (want.Margin == nil) != (got.Margin == nil) || deref(want.Margin) != deref(got.Margin):
+		return fmt.Sprintf("margin: recorded %v, replayed %v", deref(want.Margin), deref(got.Margin))
+	case want.DecidedBy != got.DecidedBy:
+		return fmt.Sprintf("decided by: recorded %q, replayed %q", want.DecidedBy, got.DecidedBy)
+	case want.Relaxed != got.Relaxed:
+		return fmt.Sprintf("relaxed: recorded %v, replayed %v", want.Relaxed, got.Relaxed)
+	case want.Refused != got.Refused:
+		return fmt.Sprintf("refused: recorded %q, replayed %q", want.Refused, got.Refused)
+	}
+	return ""
+}
+
+// PolicyScores is the Policy of a decision that the scores took.
+const PolicyScores = "scores"
+
+// ResultOf is the record's form of a decision's result.
+func ResultOf(in *score.Inputs, d *score.Decision) Result {
+	out := Result{
+		Index: d.Winner, DecidedBy: d.DecidedBy.Name(in.Weights), Relaxed: d.Relaxed,
+		Refused: d.Refused.String(), Order: make([]int, len(d.Order)),
+	}
+	for i, rank := range d.Order {
+		out.Order[i] = rank.Pod
+	}
+	if d.Winner >= 0 {
+		out.Pod, out.Endpoint = in.Pods[d.Winner].Pod, in.Pods[d.Winner].Endpoint
+		out.Score = d.Results[d.Winner].Score
+	}
+	if d.RunnerUp >= 0 {
+		out.Margin = new(d.Margin)
+	}
+	return out
+}
+
+// checksums of the inputs: by candidate and by kind. A CRC-32 detects every
+// single changed bit; the candidate's and the kind's together name the place.
+type checksums struct {
+	rows  []string
+	kinds map[string]string
+}
+
+// Seal writes the checksums of the inputs into the record. The writer of a
+// record calls it once; [Replay] verifies it.
+func (r *Record) Seal() {
+	sums := r.checksums()
+	r.Check = sums.kinds
+	for i := range r.Candidates {
+		r.Candidates[i].Check = sums.rows[i]
+	}
+}
+
+// damage names the input whose checksum does not fit; "" when all fit or the
+// record carries none.
+func (r *Record) damage() string {
+	if len(r.Check) == 0 {
+		return ""
+	}
+	sums := r.checksums()
+	kind := ""
+	for _, k := range kindOrder {
+		if r.Check[k] != sums.kinds[k] {
+			kind = k
+			break
+		}
+	}
+	for i := range r.Candidates {
+		if r.Candidates[i].Check != sums.rows[i] {
+			return fmt.Sprintf("%s: input %q is not what was recorded (checksum)", r.Candidates[i].Pod, kind)
+		}
+	}
+	if kind != "" {
+		return fmt.Sprintf("input %q is not what was recorded (checksum)", kind)
+	}
+	return ""
+}
+
+// kindOrder lists the kinds of input that are checked, in the order in which a
+// difference is reported.
+var kindOrder = []string{
+	"request", "weights", "seed", "pod", "reason", "cache", "load", "waiting", "pending", "inFlight", "health", "adapters", "custom",
+}
+
+func (r *Record) checksums() checksums {
+	byKind := make(map[string][]byte, len(kindOrder))
+	add := func(kind string, b []byte) { byKind[kind] = append(byKind[kind], b...) }
+	q := &r.Request
+	add("request", text(q.Base, q.Adapter, q.NoPrefix))
+	add("request", whole(q.PromptTokens, q.PrefixTokens, q.BlockSize, q.Blocks))
+	w := &r.Weights
+	add("weights", floats(w.Cache, w.Load, w.Queue, w.Health, w.Adapter, w.MaxUtilization))
+	add("weights", whole(w.MaxQueue, int(w.Generation)))
+	add("weights", text(w.Saturation))
+	for _, c := range w.Custom {
+		add("weights", append(text(c.Name), floats(c.Weight)...))
+	}
+	add("seed", binary.LittleEndian.AppendUint64(nil, r.Seed))
+	sums := checksums{rows: make([]string, len(r.Candidates)), kinds: map[string]string{}}
+	for i := range r.Candidates {
+		row := []byte{}
+		for kind, b := range r.Candidates[i].cells() {
+			add(kindOrder[kind+3], b)
+			row = append(row, b...)
+		}
+		sums.rows[i] = crc(row)
+	}
+	for _, kind := range kindOrder {
+		sums.kinds[kind] = crc(byKind[kind])
+	}
+	return sums
+}
+
+// cells are the candidate's inputs as bytes, in the order of kindOrder from "pod" on.
+func (c *Candidate) cells() [10][]byte {
+	// What Decide finds itself is a result; only the pool's verdict is an input.
+	excluded := c.Reason
+	if excluded == score.Unhealthy.String() || excluded == score.QueueFull.String() {
+		excluded = ""
+	}
+	a := &c.Adapters
+	adapters := append(text(a.State, a.Detail), whole(a.Loaded, a.Max)...)
+	if a.Match {
+		adapters = append(adapters, 1)
+	}
+	var custom []byte
+	for _, v := range c.Custom {
+		custom = append(custom, text(v.Name, v.State, v.Detail)...)
+		custom = append(custom, optional(v.Value)...)
+	}
+	return [10][]byte{
+		text(c.Pod, c.Endpoint), text(excluded), c.Cache.bytes(), c.Load.bytes(), c.Waiting.bytes(),
+		whole(c.Pending), whole(c.InFlight), c.Health.bytes(), adapters, custom,
+	}
+}
+
+func (in *Input) bytes() []byte {
+	b := append(text(in.State, in.Source, in.Detail), optional(in.Value)...)
+	return append(b, floats(in.AgeSeconds)...)
+}
+
+func optional(v *float64) []byte {
+	if v == nil {
+		return []byte{0}
+	}
+	return append([]byte{1}, floats(*v)...)
+}
+
+func floats(values ...float64) (b []byte) {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}
+
+func whole(values ...int) (b []byte) {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return b
+}
+
+func text(values ...string) (b []byte) {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(v)))
+		b = append(b, v...)
+	}
+	return b
+}
+
+func crc(b []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(b)) }
