@@ -55,6 +55,7 @@ const (
 // sgr holds the terminal's code for each tone: attributes alone, then with
 // colour. Blue, yellow (orange on many palettes) and reverse, not green and red.
 var sgr = map[Tone][2]string{
+	Plain:  {"", ""},
 	Strong: {"1", "1"},
 	Faint:  {"2", "2"},
 	Good:   {"", "34"},
@@ -74,15 +75,15 @@ func (s *Streams) PaintErr(tone Tone, text string) string {
 }
 
 func paint(depth colorDepth, tone Tone, text string) string {
-	codes, ok := sgr[tone]
-	if !ok || depth == depthNone || text == "" {
-		return text
+	code := ""
+	switch depth {
+	case depthNone:
+	case depthAttributes:
+		code = sgr[tone][0]
+	case depthColor:
+		code = sgr[tone][1]
 	}
-	code := codes[0]
-	if depth == depthColor {
-		code = codes[1]
-	}
-	if code == "" {
+	if code == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
-	"syscall"
 )
 
 // The exit statuses of eppctl. Scripts rely on them: add with care, change never.
@@ -138,15 +135,4 @@ func indentLines(text, indent string) string {
 
 func interrupted(err error) bool {
 	return errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled)
-}
-
-// outputClosed reports whether err says that the reader of our standard output
-// or error went away, as `head` does. A broken connection to a server is
-// another thing and no *fs.PathError.
-func outputClosed(err error) bool {
-	p, ok := errors.AsType[*fs.PathError](err)
-	if !ok || !errors.Is(p.Err, syscall.EPIPE) {
-		return false
-	}
-	return p.Path == os.Stdout.Name() || p.Path == os.Stderr.Name()
 }

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/charmbracelet/x/term"
@@ -146,4 +149,15 @@ func Age(d time.Duration) string {
 	default:
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
+}
+
+// outputClosed reports whether err says that the reader of our standard output
+// or error went away, as `head` does. A broken connection to a server is
+// another thing and no *fs.PathError.
+func outputClosed(err error) bool {
+	p, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(p.Err, syscall.EPIPE) {
+		return false
+	}
+	return p.Path == os.Stdout.Name() || p.Path == os.Stderr.Name()
 }
