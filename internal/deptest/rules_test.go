@@ -1,0 +1,136 @@
+package deptest
+
+// rule is one arrow that must not be, or the only ones that may.
+type rule struct {
+	why  string
+	from []string // patterns of importing packages, see match
+	not  []string // of those, the ones that the rule leaves alone
+
+	// only lists all that may be imported; deny what may not. One of them is set.
+	only []string
+	deny []string
+
+	// direct looks at a package's own imports, else at everything below it too.
+	direct bool
+
+	// example is an import that the rule must catch: a rule that catches
+	// nothing is a comment.
+	example [2]string
+}
+
+// rules is the layout:
+//
+//	main ─▶ cmd ─▶ tui ─▶ explain ─▶ score
+//	        cmd ─▶ internal/… ─▶ explain ─▶ score
+var rules = []rule{
+	{
+		why:     "score is the pure engine: standard library only",
+		from:    []string{"score/..."},
+		only:    []string{"std", "score/..."},
+		example: [2]string{"score", "internal/clock"},
+	},
+	{
+		why:     "score does no I/O",
+		from:    []string{"score"},
+		deny:    []string{"os", "os/...", "net", "net/...", "log", "log/...", "io/fs", "syscall"},
+		direct:  true,
+		example: [2]string{"score", "net/http"},
+	},
+	{
+		why:     "explain is pure and the record's type is its own: score and the standard library only",
+		from:    []string{"explain/..."},
+		only:    []string{"std", "score/...", "explain/..."},
+		example: [2]string{"explain", "sigs.k8s.io/yaml"},
+	},
+	{
+		why:     "explain neither reads nor writes: callers do",
+		from:    []string{"explain"},
+		deny:    []string{"os", "os/...", "net", "net/...", "log", "log/...", "syscall"},
+		direct:  true,
+		example: [2]string{"explain", "os"},
+	},
+	{
+		why:     "tui knows explain and score; its data comes through its own Source",
+		from:    []string{"tui/..."},
+		deny:    []string{"internal/...", "cmd/...", "."},
+		example: [2]string{"tui", "internal/admin"},
+	},
+	{
+		why:     "arrows never point back from internal",
+		from:    []string{"internal/..."},
+		not:     []string{"internal/e2e/..."},
+		deny:    []string{"cmd/...", "tui/...", "."},
+		example: [2]string{"internal/picker", "cmd"},
+	},
+	{
+		why:     "the simulated engine's cache is its own: shared code would share its mistakes",
+		from:    []string{"internal/sim/..."},
+		deny:    []string{"internal/prefix/...", "internal/picker/...", "internal/pool/..."},
+		example: [2]string{"internal/sim", "internal/prefix"},
+	},
+	{
+		why:     "the prefix tree knows blocks and pods, nothing above them",
+		from:    []string{"internal/prefix/..."},
+		only:    []string{"std", "internal/prefix/...", "github.com/cespare/xxhash/v2"},
+		example: [2]string{"internal/prefix", "internal/pool"},
+	},
+	{
+		why:     "only internal/kube talks to Kubernetes",
+		from:    []string{"..."},
+		not:     []string{"internal/kube/...", "internal/e2e/..."},
+		deny:    []string{"k8s.io/..."},
+		direct:  true,
+		example: [2]string{"internal/pool", "k8s.io/client-go/rest"},
+	},
+	{
+		why:     "only cmd knows flags",
+		from:    []string{"..."},
+		not:     []string{"cmd/..."},
+		deny:    []string{"github.com/spf13/..."},
+		direct:  true,
+		example: [2]string{"internal/config", "github.com/spf13/cobra"},
+	},
+	{
+		why:     "only tui and cmd know the terminal programs",
+		from:    []string{"..."},
+		not:     []string{"cmd/...", "tui/..."},
+		deny:    []string{"charm.land/..."},
+		direct:  true,
+		example: [2]string{"explain", "charm.land/lipgloss/v2"},
+	},
+	{
+		why:     "main starts cmd and nothing else",
+		from:    []string{"."},
+		only:    []string{"std", "cmd"},
+		direct:  true,
+		example: [2]string{".", "internal/picker"},
+	},
+	{
+		why:  "third-party code comes in by decision: extend this list with it",
+		from: []string{"..."},
+		only: []string{
+			"std", "...",
+			"github.com/cespare/xxhash/v2",       // the engines' fingerprints are xxHash64
+			"github.com/charmbracelet/x/...",     // widths of text, terminal size
+			"github.com/google/uuid",             // request and decision IDs
+			"github.com/prometheus/...",          // exposition format, both directions
+			"github.com/spf13/cobra",             // commands
+			"github.com/spf13/pflag",             // what cobra's flags are
+			"golang.org/x/sync/...",              // errgroup
+			"google.golang.org/protobuf/...",     // the delimited exposition format
+			"sigs.k8s.io/yaml", "go.yaml.in/...", // strict configuration, line numbers
+		},
+		direct:  true,
+		example: [2]string{"internal/pool", "github.com/pkg/errors"},
+	},
+}
+
+// topLevel is what may lie in the module's root, besides dotfiles and what
+// .gitignore names.
+var topLevel = []string{
+	"LICENSE", "README.md", "cmd", "docs", "explain", "go.mod", "go.sum", "internal", "main.go", "main_test.go",
+	"score", "testdata", "tui",
+}
+
+// emptyNames say nothing about what a package provides.
+var emptyNames = []string{"base", "common", "helper", "helpers", "lib", "misc", "model", "models", "shared", "types", "util", "utils"}
