@@ -1,0 +1,111 @@
+package prefix
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// saltBytes is how much of the SHA-256 of a cache salt enters the root: enough
+// to keep tenants apart, and not the salt itself.
+const saltBytes = 16
+
+// parentBytes and tokenBytes are the sizes of what a fingerprint covers.
+const (
+	parentBytes = 8
+	tokenBytes  = 4
+)
+
+// stackTokens is the largest block that [Fingerprints] hashes without
+// allocating; engines use 16 to 128.
+const stackTokens = 128
+
+// SaltHash is the form in which a request's cache salt takes part in its root:
+// the hex of the first 16 bytes of its SHA-256, or "" for no salt.
+func SaltHash(salt string) string {
+	if salt == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(salt))
+	return hex.EncodeToString(sum[:saltBytes])
+}
+
+// Root is the parent of a chain's first block: xxHash64 over the base model,
+// the adapter and the [SaltHash], with a zero byte between them. Absent ones
+// are empty. Requests that differ in one of the three share no fingerprint.
+func Root(model, adapter, saltHash string) uint64 {
+	buf := make([]byte, 0, len(model)+len(adapter)+len(saltHash)+2)
+	buf = append(buf, model...)
+	buf = append(buf, 0)
+	buf = append(buf, adapter...)
+	buf = append(buf, 0)
+	buf = append(buf, saltHash...)
+	return xxhash.Sum64(buf)
+}
+
+// Fingerprints appends one fingerprint for each full block of blockSize tokens
+// to dst: xxHash64 over the fingerprint before it (the root for the first) and
+// the block's token ids, all little endian. A trailing partial block has none,
+// and neither has anything when blockSize is not positive.
+func Fingerprints(dst []uint64, root uint64, tokens []uint32, blockSize int) []uint64 {
+	if blockSize <= 0 {
+		return dst
+	}
+	var array [parentBytes + tokenBytes*stackTokens]byte
+	buf := array[:]
+	if blockSize > stackTokens {
+		if blockSize > len(tokens) {
+			return dst
+		}
+		buf = make([]byte, parentBytes+tokenBytes*blockSize)
+	}
+	buf = buf[:parentBytes+tokenBytes*blockSize]
+	parent := root
+	for len(tokens) >= blockSize {
+		binary.LittleEndian.PutUint64(buf, parent)
+		putTokens(buf[parentBytes:], tokens[:blockSize])
+		parent = xxhash.Sum64(buf)
+		dst = append(dst, parent)
+		tokens = tokens[blockSize:]
+	}
+	return dst
+}
+
+// putTokens writes ids to buf, four to a step: the copy must stay cheap beside
+// the hash.
+func putTokens(buf []byte, ids []uint32) {
+	for len(ids) >= 4 && len(buf) >= 4*tokenBytes {
+		binary.LittleEndian.PutUint64(buf, uint64(ids[0])|uint64(ids[1])<<32)
+		binary.LittleEndian.PutUint64(buf[8:], uint64(ids[2])|uint64(ids[3])<<32)
+		ids, buf = ids[4:], buf[4*tokenBytes:]
+	}
+	for i, id := range ids {
+		binary.LittleEndian.PutUint32(buf[tokenBytes*i:], id)
+	}
+}
+
+// formatDigits is the length of a fingerprint in JSON and on screens.
+const formatDigits = 16
+
+// Format writes a fingerprint as 16 hex digits, the form it has in JSON.
+func Format(fp uint64) string {
+	var raw [8]byte
+	binary.BigEndian.PutUint64(raw[:], fp)
+	return hex.EncodeToString(raw[:])
+}
+
+// Parse reads what [Format] wrote: exactly 16 hex digits of either case.
+func Parse(s string) (uint64, error) {
+	if len(s) != formatDigits {
+		return 0, fmt.Errorf("fingerprint %.20q has %d characters: want %d hex digits", s, len(s), formatDigits)
+	}
+	fp, err := strconv.ParseUint(s, 16, 64)
+	if err != nil || s[0] == '+' {
+		return 0, fmt.Errorf("fingerprint %q: want %d hex digits", s, formatDigits)
+	}
+	return fp, nil
+}

@@ -1,0 +1,124 @@
+package prefix
+
+import "sync/atomic"
+
+// Lookup sets counts[i], for each slot index i, to the number of consecutive
+// blocks from blocks[0] on that the pod there holds, and returns the highest.
+// Indices beyond counts are left out, of the return value too; [Tree.Slots] is
+// the length that has them all. It allocates nothing and takes no lock.
+func (t *Tree) Lookup(blocks []uint64, counts []uint32) int {
+	clear(counts)
+	w := walk{blocks: blocks, counts: counts, epochs: t.pods.Load().epochs}
+	// A block stands in one place only, together with all pods that hold it.
+	// So nobody goes further in a run than the deepest there, and who stopped
+	// before it is done.
+	for w.at < len(blocks) {
+		r, word := t.find(blocks[w.at])
+		if r == nil {
+			break
+		}
+		deepest := w.credit(r, wordOff(word))
+		if deepest == 0 {
+			break
+		}
+		w.at += deepest
+	}
+	return w.at
+}
+
+// find returns the run that a block stands in and its index word, or nil. It
+// takes no lock.
+func (t *Tree) find(fp uint64) (*run, uint64) {
+	h := t.index.hash(fp)
+	sh, tag := t.index.shard(h), tagOf(h)
+restart:
+	tb := sh.Load()
+	if tb == nil {
+		return nil, 0
+	}
+	b := tb.home(tag)
+	for range tb.buckets {
+		bk := &tb.buckets[b]
+		for c := range bk.cells {
+			w := bk.cells[c].Load()
+			if w>>tagShift != tag || w == 0 {
+				continue
+			}
+			r := t.runs.at(wordID(w))
+			if r.is(wordOff(w), fp) {
+				return r, w
+			}
+			// Another block with the same tag, unless the block moved between
+			// the loads: then its old place is gone, and one of these differs.
+			if bk.cells[c].Load() != w || t.runs.at(wordID(w)) != r || sh.Load() != tb {
+				goto restart
+			}
+		}
+		if bk.past.Load() == 0 {
+			break
+		}
+		b = tb.after(b)
+	}
+	return nil, 0
+}
+
+// is reports whether the block at off is fp.
+func (r *run) is(off int, fp uint64) bool {
+	if r == nil {
+		return false
+	}
+	cells := r.blocks()
+	return off < len(cells) && cells[off] == fp
+}
+
+// walk is a lookup under way: the blocks before at are done.
+type walk struct {
+	blocks []uint64
+	counts []uint32
+	epochs []atomic.Uint32
+	at     int
+}
+
+// credit counts the blocks from at on that stand in r from off on, for the pods
+// that hold all before them, and returns the highest number.
+func (w *walk) credit(r *run, off int) int {
+	m := equal(r.blocks()[off:], w.blocks[w.at:])
+	deepest := w.span(r.first.Load(), off, m)
+	if l := r.more.Load(); l != nil {
+		for k := range l.cells {
+			deepest = max(deepest, w.span(l.cells[k].Load(), off, m))
+		}
+	}
+	return deepest
+}
+
+// span counts for one pod the blocks of its span from off on, m at most.
+func (w *walk) span(s uint64, off, m int) int {
+	slot := spanSlot(s)
+	if uint(slot) >= uint(len(w.counts)) || uint(slot) >= uint(len(w.epochs)) || int(w.counts[slot]) != w.at {
+		return 0
+	}
+	if off < spanFrom(s) || off >= spanTo(s) || w.epochs[slot].Load() != spanEpoch(s) {
+		return 0
+	}
+	n := min(spanTo(s)-off, m)
+	w.counts[slot] = uint32(w.at + n)
+	return n
+}
+
+// equal is the length of the common start of a and b, of which the first
+// blocks are known to be equal. It compares 32 blocks in one go while it can:
+// equal arrays are memory that the runtime compares with vector instructions.
+func equal(a, b []uint64) int {
+	const step = 32
+	n := min(len(a), len(b))
+	a, b = a[:n], b[:n]
+	m := 0
+	for n-m >= step && *(*[step]uint64)(a[m:]) == *(*[step]uint64)(b[m:]) {
+		m += step
+	}
+	for m < n && a[m] == b[m] {
+		m++
+	}
+	return m
+}
