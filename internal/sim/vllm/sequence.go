@@ -1,0 +1,130 @@
+package vllm
+
+import (
+	"slices"
+	"time"
+)
+
+// State is where a sequence is in its life.
+type State uint8
+
+// A sequence waits, runs (perhaps more than once, after a preemption), and ends
+// in one of the other two.
+const (
+	Waiting State = iota
+	Running
+	Finished
+	Aborted
+)
+
+// Reason is why a sequence finished.
+type Reason string
+
+// The reasons, in the words of the OpenAI API.
+const (
+	ReasonStop   Reason = "stop"   // the model ended its answer
+	ReasonLength Reason = "length" // as many tokens as were asked for
+)
+
+// A Sequence is one prompt and its answer. The caller fills the first part and
+// reads the rest, between calls of the engine's methods.
+type Sequence struct {
+	Prompt    []uint32 // kept, not copied
+	Adapter   string   // "" for the base model
+	SaltHash  string
+	MaxTokens int    // of output; 0: until the model ends its answer
+	Choice    uint64 // different ones give different answers to one prompt
+	// Stream says that every token is wanted, not only the last.
+	Stream bool
+	// Progress is called when there is something new: a token when Stream, else
+	// the end. It must not call the engine. May be nil.
+	Progress func()
+
+	State  State
+	Reason Reason   // once Finished
+	Output []uint32 // grows; the last is the end id after ReasonStop
+	// Cached is how many tokens of the prompt were found when it first started.
+	Cached int
+	// Times on the engine's clock. FirstToken and Ended are 0 until they come.
+	Arrived, FirstToken, Ended time.Duration
+
+	root        *Root
+	seed        uint64
+	want        int      // length of the output, the end id included
+	hashes      []uint64 // of the whole blocks of prompt and output
+	blocks      []int32  // held
+	stored      int      // how many of blocks are stored
+	computed    int      // tokens whose KV entries exist
+	prefill     int      // tokens that are prompt-like: all there were when it (re)started
+	scheduled   int      // tokens in the running step
+	starting    bool     // it starts in the running step
+	started     bool     // it has started before
+	loadingTime time.Duration
+}
+
+func (s *Sequence) length() int { return len(s.Prompt) + len(s.Output) }
+
+func (s *Sequence) token(i int) uint32 {
+	if i < len(s.Prompt) {
+		return s.Prompt[i]
+	}
+	return s.Output[i-len(s.Prompt)]
+}
+
+// parent is the fingerprint in front of block i.
+func (s *Sequence) parent(i int) uint64 {
+	if i == 0 {
+		return s.root.hash
+	}
+	return s.hashes[i-1]
+}
+
+// prepare computes what follows from the prompt alone.
+func (s *Sequence) prepare(model string) {
+	s.root = newRoot(model, s.Adapter, s.SaltHash)
+	s.hashes = appendFingerprints(make([]uint64, 0, len(s.Prompt)/TokensPerBlock+8), s.root.hash, s.Prompt)
+	s.seed = mix64(s.parent(len(s.hashes)) + s.Choice*0x9e3779b97f4a7c15)
+	for _, id := range s.Prompt[len(s.hashes)*TokensPerBlock:] {
+		s.seed = mix64(s.seed ^ uint64(id))
+	}
+	if s.want = s.MaxTokens; s.want == 0 {
+		s.want = naturalShortest + int(s.seed%naturalSpread)
+	}
+}
+
+// Answers that end by themselves have 49 to 80 tokens, their end included.
+const (
+	naturalShortest = 49
+	naturalSpread   = 32
+)
+
+// sample appends the next token of the answer, which is a function of the
+// prompt alone: the same prompt gets the same answer on every pod.
+func (s *Sequence) sample(vocabulary []uint32, end uint32) {
+	n := len(s.Output)
+	switch {
+	case s.MaxTokens == 0 && n == s.want-1:
+		s.Output = append(s.Output, end)
+		s.Reason = ReasonStop
+	default:
+		s.Output = append(s.Output, vocabulary[mix64(s.seed+uint64(n))%uint64(len(vocabulary))])
+		if len(s.Output) == s.want {
+			s.Reason = ReasonLength
+		}
+	}
+	if l := s.length(); l%TokensPerBlock == 0 {
+		var tokens [TokensPerBlock]uint32
+		for i := range tokens {
+			tokens[i] = s.token(l - TokensPerBlock + i)
+		}
+		s.hashes = append(s.hashes, fingerprint(s.parent(len(s.hashes)), &tokens))
+	}
+}
+
+func remove(list []*Sequence, s *Sequence) ([]*Sequence, bool) {
+	i := slices.Index(list, s)
+	if i < 0 {
+		return list, false
+	}
+	return slices.Delete(list, i, i+1), true
+}
