@@ -1,0 +1,308 @@
+package picker
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/pool"
+	"github.com/eppctl/eppctl/internal/prefix"
+	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/request"
+	"github.com/eppctl/eppctl/score"
+)
+
+// MaxBlocks bounds the blocks that one request is matched by; a longer prompt is
+// matched by its first MaxBlocks blocks (1,048,576 tokens at 16 a block).
+const MaxBlocks = 1 << 16
+
+// Observer is told of every step, after it was taken. Calls must be quick and
+// must not keep the entry.
+type Observer interface {
+	// Picked follows a decision, also a refused one.
+	Picked(e *record.Entry)
+	// Completed follows the end of a request that had been picked for.
+	Completed(p *Pick, o *record.Outcome, stale bool)
+	// ScorerFailed counts a custom scorer that cost its factor.
+	ScorerFailed(name string, how Failure)
+}
+
+// Config is what a picker needs.
+type Config struct {
+	Pool      *pool.Pool
+	Tree      *prefix.Tree
+	Ring      *record.Ring
+	Clock     clock.Clock
+	Weights   score.Weights
+	Scorers   []Custom // in the order of Weights.Custom
+	Policy    Policy
+	BlockSize int
+	Observer  Observer
+	Logger    *slog.Logger
+	// ScorerDeadline is how long custom scorers may take, in wall time; default 1 ms.
+	ScorerDeadline time.Duration
+	// Finished is told each handle whose record is complete; nil = nobody.
+	Finished func(record.Handle)
+}
+
+// Picker picks pods. It is safe for concurrent use.
+type Picker struct {
+	cfg     Config
+	weights atomic.Pointer[score.Weights]
+	scratch sync.Pool
+	scorers scorers
+	turn    atomic.Uint64 // of round-robin
+	open    atomic.Int64  // picks that have not ended
+}
+
+// New checks the configuration and makes a picker.
+func New(cfg Config) (*Picker, error) {
+	if cfg.ScorerDeadline <= 0 {
+		cfg.ScorerDeadline = time.Millisecond
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.BlockSize < 1 {
+		return nil, fmt.Errorf("block size must be at least 1, got %d", cfg.BlockSize)
+	}
+	if err := cfg.Weights.Validate(); err != nil {
+		return nil, err
+	}
+	if err := checkScorers(cfg.Scorers, cfg.Weights.Custom); err != nil {
+		return nil, err
+	}
+	p := &Picker{cfg: cfg, scorers: newScorers(cfg.Scorers)}
+	p.weights.Store(cfg.Weights.Clone())
+	p.scratch.New = func() any { return newScratch() }
+	return p, nil
+}
+
+// Weights are the weights now in force; they must not be changed.
+func (p *Picker) Weights() *score.Weights { return p.weights.Load() }
+
+// ErrGeneration: the weights were changed by somebody else in between.
+var ErrGeneration = errors.New("the weights have changed meanwhile")
+
+// SetWeights puts other weights in force for the decisions to come, if the
+// present generation is still the given one. It returns the new generation.
+func (p *Picker) SetWeights(w score.Weights, generation uint64) (uint64, error) {
+	if err := w.Validate(); err != nil {
+		return 0, err
+	}
+	if err := checkScorers(p.cfg.Scorers, w.Custom); err != nil {
+		return 0, err
+	}
+	for {
+		old := p.weights.Load()
+		if old.Generation != generation {
+			return old.Generation, ErrGeneration
+		}
+		next := w.Clone()
+		next.Generation = old.Generation + 1
+		if p.weights.CompareAndSwap(old, next) {
+			return next.Generation, nil
+		}
+	}
+}
+
+// Open is the number of picks that have not ended: the ledger's sum.
+func (p *Picker) Open() int { return int(p.open.Load()) }
+
+// Close waits for custom scorers that overran their deadline. Nothing may be
+// picked any more.
+func (p *Picker) Close() { p.scorers.wait() }
+
+// Call is a request to pick for.
+type Call struct {
+	ID         string // request ID, already checked, see [RequestID]
+	IDReplaced bool
+	Path       string
+	Request    *request.Request
+	Subset     []string // addresses that the gateway allows; nil = all
+	Headers    map[string][]string
+	Client     string
+	Arrival    time.Time     // by the picker's clock
+	Parsing    time.Duration // wall time that reading the request took
+}
+
+// Refusal is the error of a request that no pod gets.
+type Refusal struct {
+	Status int    // 404, 429 or 503
+	Reason string // model-not-found, saturated, no-endpoints
+	Detail string // for the client: what is the case, per pod where that helps
+}
+
+func (r *Refusal) Error() string { return r.Detail }
+
+// scratch is the memory of one decision, reused.
+type scratch struct {
+	picker  *Picker
+	fps     []uint64
+	counts  []uint32
+	pods    []score.PodState
+	dec     score.Decision
+	in      score.Inputs
+	req     score.InferenceRequest
+	entry   record.Entry
+	query   pool.Query
+	rng     *rand.Rand
+	picked  int
+	extraOf uint64 // membership that in.Extra was computed for
+}
+
+func newScratch() *scratch {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // never fails, see crypto/rand
+	return &scratch{rng: rand.New(rand.NewChaCha8(seed))}
+}
+
+// Pick decides where the request goes and reserves the pod. The error is a
+// *[Refusal] when none can take it.
+func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
+	start := time.Now()
+	model := p.cfg.Pool.Resolve(c.Request.Model)
+	if !model.Found && !model.Unchecked && c.Request.Model != "" {
+		return nil, &Refusal{Status: 404, Reason: "model-not-found", Detail: fmt.Sprintf("the model %q does not exist", c.Request.Model)}
+	}
+	s := p.scratch.Get().(*scratch)
+	defer p.scratch.Put(s)
+	s.prepare(p, c, model)
+	s.lookup(c.Request, model)
+	looked := time.Now()
+	if len(p.cfg.Scorers) > 0 {
+		s.runScorers(ctx)
+	}
+	scored := time.Now()
+	pick := &Pick{picker: p, id: c.ID, arrival: c.Arrival, model: model.Base}
+	var roster uint64
+	s.pods, s.picked, roster = p.cfg.Pool.Choose(s.pods[:0], &s.query, s, &pick.reservation)
+	done := time.Now()
+	s.entry.Roster = roster
+	s.entry.Timings = record.Timings{
+		Parse: c.Parsing, Lookup: looked.Sub(start), Scorers: scored.Sub(looked), Decide: done.Sub(scored),
+		Total: c.Parsing + done.Sub(start),
+	}
+	return p.finish(s, c, pick)
+}
+
+// finish records the decision and hands it out.
+func (p *Picker) finish(s *scratch, c *Call, pick *Pick) (*Pick, error) {
+	e := &s.entry
+	e.Picked = s.picked
+	e.PredictedCached = s.predicted(c.Request)
+	pick.handle = p.cfg.Ring.Append(e)
+	if p.cfg.Observer != nil {
+		p.cfg.Observer.Picked(e)
+	}
+	if s.picked < 0 {
+		refusal := s.refusal()
+		p.cfg.Ring.Complete(pick.handle, &record.Outcome{
+			Status: refusal.Status, Error: refusal.Reason, TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
+		})
+		p.finished(pick.handle)
+		return nil, refusal
+	}
+	p.open.Add(1)
+	pick.fill(s)
+	return pick, nil
+}
+
+func (p *Picker) finished(h record.Handle) {
+	if p.cfg.Finished != nil && h != 0 {
+		p.cfg.Finished(h)
+	}
+}
+
+// prepare fills in what is known before the look-up.
+func (s *scratch) prepare(p *Picker, c *Call, model pool.Resolution) {
+	s.picker, s.picked, s.extraOf = p, -1, 0
+	s.req = score.InferenceRequest{
+		ID: c.ID, Model: model.Base, Adapter: model.Adapter, Tokens: c.Request.Tokens, Count: c.Request.TotalTokens,
+		Arrival: c.Arrival, Client: c.Client, NoPrefix: c.Request.NoPrefix, Headers: c.Headers,
+	}
+	s.in = score.Inputs{Request: &s.req, Weights: p.weights.Load(), Seed: s.rng.Uint64() & score.MaxSeed}
+	s.query = pool.Query{Now: c.Arrival, Base: model.Base, Subset: c.Subset}
+	s.entry = record.Entry{
+		DecisionID: s.uuid(), RequestID: c.ID, RequestIDReplaced: c.IDReplaced, TimeScale: p.cfg.Clock.Scale(),
+		Policy: p.cfg.Policy.String(), Path: c.Path, Model: c.Request.Model, ModelUnchecked: model.Unchecked,
+		Stream: c.Request.Stream, Prompts: len(c.Request.PromptTokens), PrefixTokens: len(c.Request.Tokens),
+		BlockSize: p.cfg.BlockSize, TokensFrom: c.Request.TokensFrom,
+		Inputs: &s.in, Decision: &s.dec, PredictedCached: -1,
+	}
+}
+
+// uuid makes a UUID v4 (RFC 9562 §5.4).
+func (s *scratch) uuid() (id [16]byte) {
+	for i := range 8 {
+		id[i] = byte(s.rng.Uint64() >> 8)
+	}
+	for i, v := 8, s.rng.Uint64(); i < 16; i, v = i+1, v>>8 {
+		id[i] = byte(v)
+	}
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id
+}
+
+// lookup fingerprints the prompt and asks the tree who holds how much of it.
+func (s *scratch) lookup(r *request.Request, model pool.Resolution) {
+	s.fps = s.fps[:0]
+	if r.NoPrefix == "" {
+		size := s.picker.cfg.BlockSize
+		tokens := r.Tokens[:min(len(r.Tokens), MaxBlocks*size)]
+		root := prefix.Root(model.Base, model.Adapter, r.SaltHash)
+		s.fps = prefix.Fingerprints(s.fps, root, tokens, size)
+	}
+	s.req.Blocks = len(s.fps)
+	n := s.picker.cfg.Tree.Slots()
+	s.counts = slices.Grow(s.counts[:0], n)[:n]
+	s.picker.cfg.Tree.Lookup(s.fps, s.counts)
+	s.query.Counts, s.query.Blocks = s.counts, s.fps
+	s.entry.Fingerprints = s.fps
+}
+
+// Choose implements [pool.Chooser]: it is the decision, taken while nobody else
+// can reserve.
+func (s *scratch) Choose(pods []score.PodState, roster uint64) int {
+	s.in.Pods = pods
+	s.align(pods, roster)
+	s.in.Decide(&s.dec)
+	s.picked = s.dec.Winner
+	if s.dec.Winner >= 0 && s.picker.cfg.Policy != PolicyScores {
+		s.picked = s.picker.cfg.Policy.pick(s)
+	}
+	return s.picked
+}
+
+// predicted is how many tokens the engine should find in its cache, by its own
+// rule: it recomputes at least the last token, so of n tokens at most
+// ⌊(n−1)/blockSize⌋ blocks count. −1 when nothing can be said.
+func (s *scratch) predicted(r *request.Request) int {
+	if s.picked < 0 || r.NoPrefix != "" || len(r.PromptTokens) != 1 || len(r.Tokens) == 0 {
+		return -1
+	}
+	pod := &s.in.Pods[s.picked]
+	if pod.Cache.State != score.Known {
+		return -1
+	}
+	size := s.picker.cfg.BlockSize
+	return min(int(pod.Cache.Value), (len(r.Tokens)-1)/size) * size
+}
+
+func (s *scratch) refusal() *Refusal {
+	if s.dec.Refused == score.Saturated {
+		return &Refusal{Status: 429, Reason: "saturated", Detail: "all pods are busy: " + s.reasons()}
+	}
+	if len(s.in.Pods) == 0 {
+		return &Refusal{Status: 503, Reason: "no-endpoints", Detail: "no endpoints: the pool is empty"}
+	}
+	return &Refusal{Status: 503, Reason: "no-endpoints", Detail: "no endpoint can take the request: " + s.reasons()}
+}

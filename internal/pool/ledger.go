@@ -1,0 +1,104 @@
+package pool
+
+import "time"
+
+// Allowance is how long before the start of a scrape a pick may have been made
+// and still not be counted by the engine: the way of a request to its pod.
+const Allowance = 50 * time.Millisecond
+
+// Reservation is one request given to a pod. It is released exactly once, on
+// whichever way out comes first. The zero Reservation is not usable; [Pool.Choose]
+// fills in one that the caller provides.
+type Reservation struct {
+	pool       *Pool
+	endpoint   *endpoint
+	prev, next *Reservation // the endpoint's reservations, oldest first
+	pickedAt   time.Time
+	last       uint64 // fingerprint of the last block that the pick counted on
+	pending    bool
+	open       bool
+	evicted    bool // a removal from before the pick arrived after it
+}
+
+// Answered says that the pod has begun to answer: the request is no longer
+// pending, and still in flight.
+func (r *Reservation) Answered() {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	r.settle()
+}
+
+// Release ends the reservation. Only the first call does anything; it reports
+// whether the pod turned out to have evicted, before the pick, what the pick
+// counted on.
+func (r *Reservation) Release() (evicted bool) {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	return r.release()
+}
+
+func (r *Reservation) release() (evicted bool) {
+	if !r.open {
+		return false
+	}
+	r.settle()
+	r.open = false
+	e := r.endpoint
+	e.inFlight--
+	unlink(&e.reservations, r)
+	if e.inFlight == 0 && !e.member.inPool {
+		delete(r.pool.departed, e.member.key())
+	}
+	return r.evicted
+}
+
+// settle ends the pending part.
+func (r *Reservation) settle() {
+	if r.pending {
+		r.pending = false
+		r.endpoint.pending--
+	}
+}
+
+// book opens the reservation on e.
+func (r *Reservation) book(p *Pool, e *endpoint, now time.Time) {
+	*r = Reservation{pool: p, endpoint: e, pickedAt: now, pending: true, open: true}
+	e.inFlight++
+	e.pending++
+	push(&e.reservations, r)
+}
+
+// list is the doubly linked list of an endpoint's reservations, by time.
+type list struct{ first, last *Reservation }
+
+func push(l *list, r *Reservation) {
+	r.prev = l.last
+	if l.last == nil {
+		l.first = r
+	} else {
+		l.last.next = r
+	}
+	l.last = r
+}
+
+func unlink(l *list, r *Reservation) {
+	if r.prev == nil {
+		l.first = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next == nil {
+		l.last = r.prev
+	} else {
+		r.next.prev = r.prev
+	}
+	r.prev, r.next = nil, nil
+}
+
+// reported settles all picks that a report taken at the given time has seen.
+func (e *endpoint) reported(taken time.Time) {
+	cutoff := taken.Add(-Allowance)
+	for r := e.reservations.first; r != nil && !r.pickedAt.After(cutoff); r = r.next {
+		r.settle()
+	}
+}

@@ -1,0 +1,71 @@
+package pool
+
+import (
+	"time"
+
+	"github.com/eppctl/eppctl/score"
+)
+
+// View is an endpoint as operators see it.
+type View struct {
+	State score.PodState // as a decision without a prompt sees it
+	// TreeBlocks is the number of blocks that the prefix tree holds for it.
+	TreeBlocks int
+	Running    score.Reading // requests that the engine last reported as running
+
+	Engine            string // vllm, sglang, trtllm; "" = not known
+	BlockSize, Blocks int    // of the engine; 0 = not known
+	Scrapes, Failures uint64
+	LastError         string
+	LastScrape        time.Time // zero = none yet
+
+	ReportEpoch, ReportSeq uint64
+	LastReport             time.Time // zero = none yet
+	Reports                uint64
+	ReportGaps, Resyncs    uint64
+	// Departed: it left the pool and still has requests running.
+	Departed bool
+}
+
+// Views are all endpoints, those that left with requests running included.
+func (p *Pool) Views() []View {
+	now := p.cfg.Clock.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	views := make([]View, 0, len(p.endpoints)+len(p.departed))
+	for _, e := range p.endpoints {
+		views = append(views, p.view(e, now))
+	}
+	for _, e := range p.departed {
+		v := p.view(e, now)
+		v.Departed, v.TreeBlocks = true, 0
+		v.State.Excluded = score.NotInPool
+		views = append(views, v)
+	}
+	return views
+}
+
+func (p *Pool) view(e *endpoint, now time.Time) View {
+	return View{
+		State: e.state(now, p.cfg.Limits), TreeBlocks: p.cfg.Tree.PodBlocks(e.slot),
+		Running: e.running.seen(now, p.cfg.Limits),
+		Engine:  e.engine.kind, BlockSize: e.engine.blockSize, Blocks: e.engine.blocks,
+		Scrapes: e.engine.scrapes, Failures: e.engine.failures, LastError: e.engine.lastError, LastScrape: e.engine.lastScrape,
+		ReportEpoch: e.report.epoch, ReportSeq: e.report.seq, LastReport: e.report.at, Reports: e.report.count,
+		ReportGaps: e.report.gaps, Resyncs: e.report.resyncs,
+	}
+}
+
+// InFlight is the ledger: the requests that were given to endpoints and have
+// not ended.
+func (p *Pool) InFlight() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.endpoints {
+		n += e.inFlight
+	}
+	for _, e := range p.departed {
+		n += e.inFlight
+	}
+	return n
+}
