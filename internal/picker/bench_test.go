@@ -19,8 +19,9 @@ func BenchmarkPick(b *testing.B) {
 		// Pod i holds the first part of the prompt, each a different length.
 		f.report(b, podName(i), func(r *report.Report) { holds(tokens[:(i%64+1)*4*blockSize])(r) })
 	}
+	c := call(tokens)
 	pick := func(b *testing.B) {
-		k, err := f.Pick(context.Background(), call(tokens))
+		k, err := f.Pick(context.Background(), c)
 		if err != nil {
 			b.Fatal(err)
 		}

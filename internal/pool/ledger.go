@@ -13,7 +13,7 @@ type Reservation struct {
 	pool       *Pool
 	endpoint   *endpoint
 	prev, next *Reservation // the endpoint's reservations, oldest first
-	pickedAt   time.Time
+	pickedAt   instant
 	last       uint64 // fingerprint of the last block that the pick counted on
 	pending    bool
 	open       bool
@@ -61,7 +61,7 @@ func (r *Reservation) settle() {
 }
 
 // book opens the reservation on e.
-func (r *Reservation) book(p *Pool, e *endpoint, now time.Time) {
+func (r *Reservation) book(p *Pool, e *endpoint, now instant) {
 	*r = Reservation{pool: p, endpoint: e, pickedAt: now, pending: true, open: true}
 	e.inFlight++
 	e.pending++
@@ -96,9 +96,9 @@ func unlink(l *list, r *Reservation) {
 }
 
 // reported settles all picks that a report taken at the given time has seen.
-func (e *endpoint) reported(taken time.Time) {
-	cutoff := taken.Add(-Allowance)
-	for r := e.reservations.first; r != nil && !r.pickedAt.After(cutoff); r = r.next {
+func (e *endpoint) reported(taken instant) {
+	cutoff := taken - instant(Allowance)
+	for r := e.reservations.first; r != nil && r.pickedAt <= cutoff; r = r.next {
 		r.settle()
 	}
 }

@@ -53,7 +53,8 @@ type Config struct {
 
 // Pool is the set of endpoints. All methods are safe for concurrent use.
 type Pool struct {
-	cfg Config
+	cfg    Config
+	origin time.Time // of every instant
 
 	membership sync.Mutex // serializes Set; taken before mu
 	slots      slots      // guarded by membership
@@ -76,7 +77,7 @@ func New(cfg Config) *Pool {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{cfg: cfg, byKey: map[key]*endpoint{}, byID: map[string]*endpoint{}, departed: map[key]*endpoint{}}
+	p := &Pool{cfg: cfg, origin: cfg.Clock.Now(), byKey: map[key]*endpoint{}, byID: map[string]*endpoint{}, departed: map[key]*endpoint{}}
 	p.catalogue.Store(p.buildCatalogue())
 	return p
 }
@@ -85,7 +86,8 @@ func New(cfg Config) *Pool {
 type endpoint struct {
 	member Member
 	slot   prefix.Slot
-	base   score.PodState // names, labels, annotations
+	base   score.PodState // as decisions see it, but for ages and matches
+	ages   ages
 
 	inFlight, pending int
 	reservations      list
@@ -119,7 +121,7 @@ type engineFacts struct {
 	blockSize, blocks int
 	scrapes, failures uint64
 	lastError         string
-	lastScrape        time.Time
+	lastScrape        instant
 }
 
 // slots gives out small numbers with a generation, so that a late message for
@@ -236,7 +238,7 @@ func (p *Pool) admit(m Member, slot prefix.Slot) {
 	e := p.byKey[m.key()]
 	if e == nil {
 		if e = p.departed[m.key()]; e == nil {
-			e = &endpoint{}
+			e = new(endpoint)
 		}
 		delete(p.departed, m.key())
 		e.forget()
@@ -247,12 +249,18 @@ func (p *Pool) admit(m Member, slot prefix.Slot) {
 	e.member = m
 	e.base = score.NewPod(m.Name, m.Address)
 	e.base.Labels, e.base.Annotations = m.Labels, m.Annotations
+	e.arrange(p.now(), p.cfg.Limits)
 }
 
 // forget drops everything that was learned of an endpoint but its requests: a
 // pod that comes back may be another process.
 func (e *endpoint) forget() {
-	*e = endpoint{inFlight: e.inFlight, pending: e.pending, reservations: e.reservations}
+	*e = endpoint{
+		inFlight: e.inFlight, pending: e.pending, reservations: e.reservations,
+		waiting: none, reportedLoad: none, runningLoad: none, kvLoad: none, probe: none, reportHealth: none,
+		adapters: adapterList{reading: none}, cache: none, running: none,
+		report: reportState{at: never}, engine: engineFacts{lastScrape: never},
+	}
 }
 
 func (p *Pool) remove(e *endpoint) {
@@ -294,7 +302,7 @@ func (p *Pool) Choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 		return pods, -1, p.roster
 	}
 	e := p.endpoints[chosen]
-	r.book(p, e, q.Now)
+	r.book(p, e, p.since(q.Now))
 	if n := int(pods[chosen].Cache.Value); n > 0 && n <= len(q.Blocks) {
 		r.last = q.Blocks[n-1]
 	}
@@ -318,7 +326,7 @@ func (p *Pool) Move(r *Reservation, name, address string, maxQueue int) bool {
 	if e == nil || !r.open || e == r.endpoint {
 		return false
 	}
-	now := p.cfg.Clock.Now()
+	now := p.now()
 	s := e.state(now, p.cfg.Limits)
 	if depth, _ := s.QueueDepth(); depth >= float64(maxQueue) || s.Excluded != score.Eligible {
 		return false
@@ -329,37 +337,32 @@ func (p *Pool) Move(r *Reservation, name, address string, maxQueue int) bool {
 }
 
 func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {
-	for _, e := range p.endpoints {
-		s := e.state(q.Now, p.cfg.Limits)
+	now, first := p.since(q.Now), len(dst)
+	dst = slices.Grow(dst, len(p.endpoints))[:first+len(p.endpoints)]
+	for i, e := range p.endpoints {
+		s := &dst[first+i]
+		e.show(s, now, p.cfg.Limits)
 		if int(e.slot.Index) < len(q.Counts) {
 			s.Cache.Value = float64(q.Counts[e.slot.Index])
 		}
 		if s.Excluded == score.Eligible {
 			s.Excluded = e.outside(q)
 		}
-		dst = append(dst, s)
 	}
 	return dst
 }
 
-// state is the endpoint as a decision sees it.
-func (e *endpoint) state(now time.Time, l Limits) score.PodState {
-	s := e.base
-	switch {
-	case e.member.Terminating:
-		s.Excluded = score.Terminating
-	case e.member.NotReady:
-		s.Excluded = score.NotReady
+func (p *Pool) now() instant { return p.since(p.cfg.Clock.Now()) }
+
+// since is a time in the pool's own count.
+func (p *Pool) since(t time.Time) instant { return instant(t.Sub(p.origin)) }
+
+// time is the inverse of since; the zero time for never.
+func (p *Pool) time(i instant) time.Time {
+	if i == never {
+		return time.Time{}
 	}
-	s.Cache = e.cache.seen(now, l)
-	s.Utilization = fresh(now, l, e.reportedLoad, e.runningLoad, e.kvLoad).seen(now, l)
-	s.Waiting = e.waiting.seen(now, l)
-	s.Health = worst(now, l, e.probe, e.reportHealth).seen(now, l)
-	s.Pending, s.InFlight = e.pending, e.inFlight
-	s.Adapters, s.MaxAdapters = e.adapters.names, e.adapters.max
-	s.AdapterState = e.adapters.seen(now, l).State
-	s.Notes = e.notes
-	return s
+	return p.origin.Add(time.Duration(i))
 }
 
 // outside is why a request can't go to an endpoint that is ready.

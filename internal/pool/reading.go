@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"math"
 	"time"
 
 	"github.com/eppctl/eppctl/score"
@@ -15,47 +16,61 @@ type Limits struct {
 // DefaultLimits are the limits of the specification.
 var DefaultLimits = Limits{Metrics: 5 * time.Second, Reports: 6 * time.Second}
 
-func (l Limits) of(s score.Source) time.Duration {
+func (l Limits) of(s score.Source) instant {
 	if s == score.SourceReport {
-		return l.Reports
+		return instant(l.Reports)
 	}
-	return l.Metrics
+	return instant(l.Metrics)
 }
 
-// reading is a value with its time. The zero reading is unknown.
+// instant is a time by the pool's clock: nanoseconds since the pool was made.
+// The hot path compares hundreds of them for each decision.
+type instant int64
+
+// never is the time of what has not happened.
+const never = instant(math.MinInt64)
+
+// reading is a value with its time.
 type reading struct {
 	value  float64
-	at     time.Time // when it was received; zero = there never was one
+	at     instant // when it was received; never = there is none
 	source score.Source
 }
 
-func (r reading) known() bool { return !r.at.IsZero() }
+// none is the reading of what was never reported.
+var none = reading{at: never}
 
-// seen is the reading as a decision sees it now.
-func (r reading) seen(now time.Time, l Limits) score.Reading {
+func (r reading) known() bool { return r.at != never }
+
+// expires is the last moment at which the reading is fresh.
+func (r reading) expires(l Limits) instant {
+	if !r.known() {
+		return never
+	}
+	return r.at + l.of(r.source)
+}
+
+// shown is the reading as a decision sees it, but for its age.
+func (r reading) shown() score.Reading {
 	if !r.known() {
 		return score.Reading{}
 	}
-	out := score.Reading{Value: r.value, State: score.Known, Source: r.source, Age: max(0, now.Sub(r.at))}
-	if out.Age > l.of(r.source) {
-		out.State = score.Stale
-	}
-	return out
+	return score.Reading{Value: r.value, State: score.Known, Source: r.source}
 }
 
 // newer returns the reading that was received later.
 func newer(a, b reading) reading {
-	if b.at.After(a.at) {
+	if b.at > a.at {
 		return b
 	}
 	return a
 }
 
 // fresh returns the first of the readings that is not stale, else the newest.
-func fresh(now time.Time, l Limits, readings ...reading) reading {
-	best := reading{}
+func fresh(now instant, l Limits, readings ...reading) reading {
+	best := none
 	for _, r := range readings {
-		if r.known() && now.Sub(r.at) <= l.of(r.source) {
+		if r.known() && now <= r.expires(l) {
 			return r
 		}
 		best = newer(best, r)
@@ -65,16 +80,91 @@ func fresh(now time.Time, l Limits, readings ...reading) reading {
 
 // worst returns the lower of two readings that are both fresh, else the one
 // that is: a pod is as healthy as its worst signal.
-func worst(now time.Time, l Limits, a, b reading) reading {
-	aFresh := a.known() && now.Sub(a.at) <= l.of(a.source)
-	bFresh := b.known() && now.Sub(b.at) <= l.of(b.source)
-	switch {
-	case aFresh && bFresh && b.value < a.value:
-		return b
-	case aFresh:
+func worst(now instant, l Limits, a, b reading) reading {
+	if now <= a.expires(l) && now <= b.expires(l) {
+		if b.value < a.value {
+			return b
+		}
 		return a
-	case bFresh:
-		return b
 	}
-	return newer(a, b)
+	return fresh(now, l, a, b)
+}
+
+// The readings of a decision whose age the hot path computes.
+const (
+	ofCache = iota
+	ofLoad
+	ofWaiting
+	ofHealth
+	ofAdapters
+	aged
+)
+
+// ages holds what is needed to tell the age and freshness of an endpoint's
+// readings without looking at where they came from.
+type ages struct {
+	at, expires [aged]instant
+	// review is when the choice among several sources has to be made anew.
+	review instant
+}
+
+// arrange chooses the readings that decisions see, and is called after every
+// change. The hot path then only adds ages.
+func (e *endpoint) arrange(now instant, l Limits) {
+	load := fresh(now, l, e.reportedLoad, e.runningLoad, e.kvLoad)
+	health := worst(now, l, e.probe, e.reportHealth)
+	for i, r := range [aged]reading{e.cache, load, e.waiting, health, e.adapters.reading} {
+		e.ages.at[i], e.ages.expires[i] = r.at, r.expires(l)
+	}
+	e.base.Cache, e.base.Utilization = e.cache.shown(), load.shown()
+	e.base.Waiting, e.base.Health = e.waiting.shown(), health.shown()
+	e.base.AdapterState = e.adapters.shown().State
+	e.base.Adapters, e.base.MaxAdapters = e.adapters.names, e.adapters.max
+	e.base.Notes = e.notes
+	e.base.Excluded = score.Eligible
+	switch {
+	case e.member.Terminating:
+		e.base.Excluded = score.Terminating
+	case e.member.NotReady:
+		e.base.Excluded = score.NotReady
+	}
+	e.ages.review = math.MaxInt64
+	for _, r := range [...]reading{e.reportedLoad, e.runningLoad, e.kvLoad, e.probe, e.reportHealth} {
+		if expires := r.expires(l); expires >= now {
+			e.ages.review = min(e.ages.review, expires)
+		}
+	}
+}
+
+// show writes the endpoint as a decision sees it now.
+func (e *endpoint) show(s *score.PodState, now instant, l Limits) {
+	if now > e.ages.review {
+		e.arrange(now, l)
+	}
+	*s = e.base
+	s.Pending, s.InFlight = e.pending, e.inFlight
+	at, expires := &e.ages.at, &e.ages.expires
+	age(&s.Cache, now, at[ofCache], expires[ofCache])
+	age(&s.Utilization, now, at[ofLoad], expires[ofLoad])
+	age(&s.Waiting, now, at[ofWaiting], expires[ofWaiting])
+	age(&s.Health, now, at[ofHealth], expires[ofHealth])
+	if s.AdapterState == score.Known && now > expires[ofAdapters] {
+		s.AdapterState = score.Stale
+	}
+}
+
+// state is [endpoint.show] as a value.
+func (e *endpoint) state(now instant, l Limits) (s score.PodState) {
+	e.show(&s, now, l)
+	return s
+}
+
+func age(r *score.Reading, now, at, expires instant) {
+	if r.State == score.Unknown {
+		return
+	}
+	r.Age = max(0, time.Duration(now-at))
+	if now > expires {
+		r.State = score.Stale
+	}
 }

@@ -23,7 +23,7 @@ type reportState struct {
 	applying *sync.Mutex // one report of an endpoint at a time
 	epoch    uint64
 	seq      uint64
-	at       time.Time // of the last one; zero = none yet
+	at       instant // of the last one
 	count    uint64
 	gaps     uint64 // reports that were missed
 	resyncs  uint64 // full reports that were asked for
@@ -157,8 +157,9 @@ func removedNotStored(r *report.Report) func(uint64) bool {
 
 // learn takes over what a report says beside the blocks. The pool's lock is held.
 func (p *Pool) learn(e *endpoint, r *report.Report, gone func(uint64) bool) {
-	now := p.cfg.Clock.Now()
-	taken := takenAt(r.TakenAt, now)
+	now := p.now()
+	taken := takenAt(p.since(r.TakenAt), now)
+	defer e.arrange(now, p.cfg.Limits)
 	s := &e.report
 	s.epoch, s.seq, s.at = r.Epoch, r.Seq, now
 	s.count++
@@ -183,7 +184,7 @@ func (p *Pool) learn(e *endpoint, r *report.Report, gone func(uint64) bool) {
 		return
 	}
 	for q := e.reservations.first; q != nil; q = q.next {
-		if q.last != 0 && q.pickedAt.After(taken) && gone(q.last) {
+		if q.last != 0 && q.pickedAt > taken && gone(q.last) {
 			q.evicted = true
 		}
 	}
@@ -191,7 +192,7 @@ func (p *Pool) learn(e *endpoint, r *report.Report, gone func(uint64) bool) {
 
 // learnCache notes the time of the cache state. Fingerprints of another block
 // size can't be compared with ours: the pod's cache is then unknown.
-func (p *Pool) learnCache(e *endpoint, r *report.Report, now time.Time) {
+func (p *Pool) learnCache(e *endpoint, r *report.Report, now instant) {
 	if r.BlockSize == p.cfg.BlockSize {
 		e.report.mismatch = 0
 		e.cache = reading{at: now, source: score.SourceReport}
@@ -203,14 +204,14 @@ func (p *Pool) learnCache(e *endpoint, r *report.Report, now time.Time) {
 			"pod", e.member.Name, "blockSize", r.BlockSize, "want", p.cfg.BlockSize)
 	}
 	e.report.mismatch = r.BlockSize
-	e.cache = reading{}
+	e.cache = none
 	e.note(score.CacheMatch, fmt.Sprintf("unknown: block size %d", r.BlockSize))
 }
 
 // takenAt bounds a sender's idea of when it took a report: clocks differ.
-func takenAt(claimed, received time.Time) time.Time {
-	const most = 10 * time.Second
-	if claimed.After(received) || received.Sub(claimed) > most {
+func takenAt(claimed, received instant) instant {
+	const most = instant(10 * time.Second)
+	if claimed > received || received-claimed > most {
 		return received
 	}
 	return claimed

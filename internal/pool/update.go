@@ -27,6 +27,8 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 	if e == nil {
 		return
 	}
+	defer e.arrange(p.now(), p.cfg.Limits)
+	start, end := p.since(s.Start), p.since(s.End)
 	e.engine.scrapes++
 	if s.Err != nil {
 		// Values that were read before stay and grow stale.
@@ -36,45 +38,45 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 		e.note(score.Load, e.engine.lastError)
 		return
 	}
-	e.engine.lastError, e.engine.lastScrape = "", s.End
-	e.scrapedQueue(s)
-	e.scrapedLoad(s)
+	e.engine.lastError, e.engine.lastScrape = "", end
+	e.scrapedQueue(&s.Page, start, end)
+	e.scrapedLoad(&s.Page, end)
 	e.engine.kind = s.Page.Engine
 	e.engine.blockSize, e.engine.blocks = s.Page.BlockSize, s.Page.NumBlocks
 	if s.Page.AdaptersState.Known {
 		e.adapters = adapterList{
-			reading: reading{at: s.End, source: score.SourceMetrics},
+			reading: reading{at: end, source: score.SourceMetrics},
 			names:   slices.Clone(s.Page.Adapters), max: s.Page.MaxAdapters,
 		}
 	}
 }
 
-func (e *endpoint) scrapedQueue(s engine.Scrape) {
-	switch w := s.Page.Waiting; {
+func (e *endpoint) scrapedQueue(page *engine.Page, start, end instant) {
+	switch w := page.Waiting; {
 	case w.Known:
-		e.waiting = newer(e.waiting, reading{w.V, s.End, score.SourceMetrics})
-		e.reported(s.Start)
+		e.waiting = newer(e.waiting, reading{w.V, end, score.SourceMetrics})
+		e.reported(start)
 		e.note(score.QueueDepth, "")
 	case e.waiting.source == score.SourceMetrics || !e.waiting.known():
-		e.waiting = reading{}
+		e.waiting = none
 		e.note(score.QueueDepth, w.Reason)
 	}
 }
 
-func (e *endpoint) scrapedLoad(s engine.Scrape) {
-	e.runningLoad, e.kvLoad = reading{}, reading{}
-	if r := s.Page.Running; r.Known {
-		e.running = reading{r.V, s.End, score.SourceMetrics}
+func (e *endpoint) scrapedLoad(page *engine.Page, end instant) {
+	e.runningLoad, e.kvLoad = none, none
+	if r := page.Running; r.Known {
+		e.running = reading{r.V, end, score.SourceMetrics}
 		if e.member.MaxRunning > 0 {
-			e.runningLoad = reading{r.V / float64(e.member.MaxRunning), s.End, score.SourceRunning}
+			e.runningLoad = reading{r.V / float64(e.member.MaxRunning), end, score.SourceRunning}
 		}
 	}
-	if kv := s.Page.KVUsage; kv.Known {
-		e.kvLoad = reading{kv.V, s.End, score.SourceKVUsage}
+	if kv := page.KVUsage; kv.Known {
+		e.kvLoad = reading{kv.V, end, score.SourceKVUsage}
 		e.note(score.Load, "")
 		return
 	}
-	e.note(score.Load, s.Page.KVUsage.Reason)
+	e.note(score.Load, page.KVUsage.Reason)
 }
 
 // Probed takes the result of a health probe.
@@ -82,17 +84,18 @@ func (p *Pool) Probed(t engine.Target, probe engine.Probe) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.byID[t.ID]; e != nil {
-		e.probed(probe)
+		p.probed(e, probe)
 	}
 }
 
-func (e *endpoint) probed(probe engine.Probe) {
+func (p *Pool) probed(e *endpoint, probe engine.Probe) {
 	health, note := 1.0, ""
 	if !probe.Healthy {
 		health, note = 0, probe.Reason
 	}
-	e.probe = reading{health, probe.At, score.SourceProbe}
+	e.probe = reading{health, p.since(probe.At), score.SourceProbe}
 	e.note(score.Health, note)
+	e.arrange(p.now(), p.cfg.Limits)
 }
 
 // Refused says that a connection to the endpoint was refused: it counts as
@@ -101,7 +104,7 @@ func (p *Pool) Refused(name, address, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.byKey[key{name, address}]; e != nil {
-		e.probed(engine.Probe{Reason: reason, At: p.cfg.Clock.Now()})
+		p.probed(e, engine.Probe{Reason: reason, At: p.cfg.Clock.Now()})
 	}
 }
 

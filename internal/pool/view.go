@@ -29,7 +29,7 @@ type View struct {
 
 // Views are all endpoints, those that left with requests running included.
 func (p *Pool) Views() []View {
-	now := p.cfg.Clock.Now()
+	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	views := make([]View, 0, len(p.endpoints)+len(p.departed))
@@ -45,13 +45,15 @@ func (p *Pool) Views() []View {
 	return views
 }
 
-func (p *Pool) view(e *endpoint, now time.Time) View {
+func (p *Pool) view(e *endpoint, now instant) View {
+	running := e.running.shown()
+	age(&running, now, e.running.at, e.running.expires(p.cfg.Limits))
 	return View{
 		State: e.state(now, p.cfg.Limits), TreeBlocks: p.cfg.Tree.PodBlocks(e.slot),
-		Running: e.running.seen(now, p.cfg.Limits),
+		Running: running,
 		Engine:  e.engine.kind, BlockSize: e.engine.blockSize, Blocks: e.engine.blocks,
-		Scrapes: e.engine.scrapes, Failures: e.engine.failures, LastError: e.engine.lastError, LastScrape: e.engine.lastScrape,
-		ReportEpoch: e.report.epoch, ReportSeq: e.report.seq, LastReport: e.report.at, Reports: e.report.count,
+		Scrapes: e.engine.scrapes, Failures: e.engine.failures, LastError: e.engine.lastError, LastScrape: p.time(e.engine.lastScrape),
+		ReportEpoch: e.report.epoch, ReportSeq: e.report.seq, LastReport: p.time(e.report.at), Reports: e.report.count,
 		ReportGaps: e.report.gaps, Resyncs: e.report.resyncs,
 	}
 }
