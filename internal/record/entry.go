@@ -1,0 +1,65 @@
+package record
+
+import (
+	"time"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/score"
+)
+
+// Handle names a record in the ring; 0 means that nothing was recorded.
+type Handle uint64
+
+// Entry is what is to be remembered of one decision. All memory stays the
+// caller's: [Ring.Append] copies and keeps no reference.
+type Entry struct {
+	DecisionID        [16]byte // the bytes of a UUID v4
+	RequestID         string
+	RequestIDReplaced bool    // the client's ID could not be kept
+	TimeScale         float64 // seconds of the picker's clock in one of the wall's
+	Policy            string  // "scores", or the policy that picked in their place
+	Path              string
+	Model             string // as asked for; as resolved it stands in Inputs.Request
+	ModelUnchecked    bool   // no catalogue was there to check the model
+	Stream            bool
+	Prompts           int
+	PrefixTokens      int    // length of the routed prompt
+	BlockSize         int    // tokens per block
+	TokensFrom        string // "ids" or "approximate"
+	// Fingerprints of the routed prompt, one per full block. One per 512 tokens is
+	// kept, at most 256, and the last one.
+	Fingerprints []uint64
+
+	Inputs   *score.Inputs
+	Decision *score.Decision
+	// Picked is the index of the picked pod: Decision.Winner, or what another
+	// policy picked; −1 when refused.
+	Picked int
+	// Roster is the version of the pool's membership: equal versions mean the same
+	// pods (names and endpoints) in the same order.
+	Roster  uint64
+	Timings Timings
+	// PredictedCached is how many cached tokens the engine should report; −1 when
+	// that is not known.
+	PredictedCached int
+}
+
+// Timings are the stages of a pick, in wall time.
+type Timings struct {
+	Parse, Tokens, Lookup, Scorers, Decide, Total time.Duration
+}
+
+// Outcome is how a request went. What was not learned is −1.
+type Outcome struct {
+	Status         int    // HTTP status that the client got; 0 when none
+	Error          string // client-gone, upstream-error, …; "" when it went well; cut to 64 bytes
+	ServedEndpoint string // "" when none
+	TTFT           time.Duration
+	Duration       time.Duration
+	PromptTokens   int
+	CachedTokens   int
+	OutputTokens   int
+	// Attempts to reach a pod; the first four are kept, and of their texts what
+	// fits into 120 bytes together with the error. Pods of the decision cost none.
+	Attempts []explain.Attempt
+}
