@@ -177,6 +177,9 @@ func (p *prober) searchWhole(f int, from, best float64) float64 {
 	}
 	for math.Abs(won-lost) > 1 {
 		mid := math.Trunc(won + (lost-won)/2)
+		if mid == won || mid == lost { // beyond 2^53 there is nothing in between
+			break
+		}
 		if p.wins(f, mid) {
 			won = mid
 		} else {
