@@ -1,0 +1,327 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// topPods is how many pods a text shows unless it is wide.
+const topPods = 5
+
+// Text renders the report for people.
+func (r *Report) Text(w io.Writer, opt TextOptions) error {
+	p := newPage(opt)
+	r.writeVerdict(p)
+	p.blank()
+	r.writeRequest(p)
+	p.blank()
+	r.writeCandidates(p)
+	p.blank()
+	r.writeExcluded(p)
+	p.blank()
+	r.writeFlips(p)
+	p.blank()
+	r.writeWeights(p)
+	p.blank()
+	r.writeOutcome(p)
+	return p.writeTo(w)
+}
+
+func (r *Report) writeVerdict(p *page) {
+	p.row(Strong, "", r.Verdict)
+	for _, n := range r.Notes {
+		p.row(Warn, "! ", n.Text)
+	}
+}
+
+func (r *Report) writeRequest(p *page) {
+	id := r.RequestID
+	if r.RequestIDReplaced {
+		id += " (made by the picker: the client's could not be kept)"
+	}
+	p.fact(Plain, "request", id)
+	p.fact(Plain, "decision", r.DecisionID)
+	at := r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	if r.TimeScale != 1 && r.TimeScale != 0 {
+		at += fmt.Sprintf(" (simulated: %s seconds pass in one)", number(r.TimeScale))
+	}
+	p.fact(Plain, "time", at)
+	p.fact(Plain, "model", r.modelText())
+	p.fact(Plain, "prompt", r.promptText())
+}
+
+func (r *Report) modelText() string {
+	text := r.Model
+	if r.BaseModel != r.Model {
+		text += ", resolved to " + r.BaseModel
+	}
+	if r.Adapter != "" {
+		text += ", adapter " + r.Adapter
+	}
+	if r.ModelUnchecked {
+		text += " (not checked: no list of models was available)"
+	}
+	return text
+}
+
+func (r *Report) promptText() string {
+	text := count(r.PromptTokens, "token")
+	switch r.TokensFrom {
+	case "approximate":
+		text += " (approximate)"
+	case "ids":
+		text += " (exact)"
+	}
+	if r.Prompts > 1 {
+		text += fmt.Sprintf(" in %d prompts, routed by one of %d tokens", r.Prompts, r.PrefixTokens)
+	}
+	switch {
+	case r.NoPrefix != "":
+		text += ", no prefix: " + r.NoPrefix
+	case r.BlockSize > 0:
+		text += fmt.Sprintf(", %s of %d", count(r.Blocks, "full block"), r.BlockSize)
+	}
+	if r.Path != "" {
+		text += "; " + r.Path
+	}
+	if r.Stream {
+		text += ", streamed"
+	}
+	return text
+}
+
+func (r *Report) writeCandidates(p *page) {
+	if len(r.Candidates) == 0 {
+		p.row(Strong, "", "no pod could win")
+		return
+	}
+	title := count(len(r.Candidates), "pod") + " could win"
+	if len(r.Candidates) > 1 {
+		title += ", best first"
+	}
+	p.row(Strong, "", title+":")
+	shown := r.shown(p.opt.Wide)
+	rows := make([]podRow, len(shown))
+	for k, i := range shown {
+		rows[k] = r.candidateRow(i)
+	}
+	r.writePods(p, rows)
+	if more := len(r.Candidates) - len(shown); more > 0 {
+		p.row(Faint, "", fmt.Sprintf("… and %d more, see -o wide", more))
+	}
+}
+
+// shown lists the places of the pods to show: the top few, and the picked one.
+func (r *Report) shown(all bool) []int {
+	var out []int
+	for i := range r.Candidates {
+		if all || i < topPods || r.Candidates[i].Picked {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (r *Report) candidateRow(i int) podRow {
+	s := &r.Candidates[i]
+	row := podRow{
+		rank: strconv.Itoa(i + 1), pod: s.Pod, endpoint: s.Endpoint, score: decimal(s.Score, 4), factors: s.Factors,
+	}
+	switch {
+	case s.Picked:
+		row.remark, row.tone = "picked", Strong
+	case s.Tie != "":
+		row.remark = "same score, behind by " + s.Tie
+	case i > 0:
+		row.remark = points(r.Candidates[0].Score-s.Score) + " behind"
+	}
+	return row
+}
+
+func (r *Report) writeExcluded(p *page) {
+	if len(r.Excluded) == 0 {
+		return
+	}
+	p.row(Strong, "", fmt.Sprintf("%s excluded (%s):", count(len(r.Excluded), "pod"), r.reasons()))
+	shown := len(r.Excluded)
+	if !p.opt.Wide {
+		shown = min(shown, topPods)
+	}
+	for i := range r.Excluded[:shown] {
+		x := &r.Excluded[i]
+		p.row(Plain, "- ", x.Pod+" ("+x.Endpoint+") "+x.Reason+": "+x.Detail+"; "+x.wouldText())
+		if p.opt.Wide {
+			p.writeFactors("    ", x.Factors)
+		}
+	}
+	if more := len(r.Excluded) - shown; more > 0 {
+		p.row(Faint, "", fmt.Sprintf("… and %d more, see -o wide", more))
+	}
+}
+
+func (x *Exclusion) wouldText() string {
+	if x.WouldScore != nil {
+		return "would have scored " + decimal(*x.WouldScore, 4)
+	}
+	var missing []string
+	for i := range x.Factors {
+		if f := &x.Factors[i]; f.Missing() {
+			missing = append(missing, f.Name+" "+f.State)
+		}
+	}
+	if len(missing) == 0 {
+		return "what it would have scored is not known"
+	}
+	return "what it would have scored is not known (" + strings.Join(missing, ", ") + ")"
+}
+
+func (r *Report) writeFlips(p *page) {
+	if len(r.Flips) == 0 {
+		return
+	}
+	p.row(Strong, "", "what would have flipped it, one input changed and all else as it was:")
+	for i := range r.Flips {
+		pod := &r.Flips[i]
+		p.row(Plain, "  ", pod.Pod+" would have won with")
+		column := 0
+		for k := range pod.Changes {
+			column = max(column, width(p.safe(pod.Changes[k].Factor)))
+		}
+		for k := range pod.Changes {
+			c := &pod.Changes[k]
+			p.row(Plain, "    "+pad(p.safe(c.Factor), column)+"  ", c.text())
+		}
+	}
+}
+
+// text says the change in words. Numbers are rounded towards flipping.
+func (c *Change) text() string {
+	if !c.Possible {
+		return "impossible: " + c.Why
+	}
+	from, to := c.printed()
+	if c.Unit == "blocks" {
+		to = plural(to, "block")
+	}
+	was := " (was " + from + ")"
+	if c.From == nil {
+		was = " (was " + c.FromState + ")"
+	}
+	switch c.Unit {
+	case "blocks":
+		return "at least " + to + " held" + was
+	case "utilization":
+		return "a utilization of at most " + to + was
+	case "requests":
+		return "at most " + to + " requests waiting or pending" + was
+	case "adapter loaded":
+		return "the adapter loaded"
+	}
+	return "a " + c.Unit + " of at least " + to + was
+}
+
+func (r *Report) writeOutcome(p *page) {
+	o := &r.Outcome
+	p.fact(Plain, "outcome", o.text())
+	p.fact(Plain, "tokens", o.tokensText())
+	tone := Plain
+	if o.Cache == CacheStale {
+		tone = Warn
+	}
+	p.fact(tone, "cached tokens", o.cacheText())
+	for i, a := range r.Attempts {
+		text := a.Pod + " (" + a.Endpoint + ") answered"
+		if a.Error != "" {
+			text = a.Pod + " (" + a.Endpoint + ") failed: " + a.Error
+		}
+		p.fact(Plain, fmt.Sprintf("attempt %d", i+1), text)
+	}
+	t := &r.Timings
+	p.fact(Plain, "picker", fmt.Sprintf("%s ms (parse %s, tokens %s, lookup %s, scorers %s, decide %s)",
+		millis(t.Total), millis(t.Parse), millis(t.Tokens), millis(t.Lookup), millis(t.Scorers), millis(t.Decide)))
+	if r.Replay.Identical {
+		p.fact(Good, "replay", "identical")
+		return
+	}
+	p.fact(Bad, "replay", "first difference: "+r.Replay.Difference)
+}
+
+func millis(seconds float64) string { return decimal(seconds*1000, 3) }
+
+func (o *ReportOutcome) text() string {
+	text := "not known: nobody told how it ended"
+	switch {
+	case o.State == OutcomePending:
+		return "still running"
+	case o.Status != nil:
+		text = "status " + strconv.Itoa(*o.Status)
+	case o.State == OutcomeDone:
+		text = "ended without a status"
+	}
+	if o.ServedEndpoint != nil {
+		text += " from " + *o.ServedEndpoint
+	}
+	if o.Error != "" {
+		text += " (" + o.Error + ")"
+	}
+	if o.TTFTSeconds != nil {
+		text += ", first byte after " + secondsText(*o.TTFTSeconds)
+	}
+	if o.DurationSeconds != nil {
+		text += ", ended after " + secondsText(*o.DurationSeconds)
+	}
+	return text
+}
+
+func secondsText(s float64) string {
+	if s < 1 {
+		return decimal(s*1000, 1) + " ms"
+	}
+	if s < 60 {
+		return decimal(s, 2) + " s"
+	}
+	return (time.Duration(s) * time.Second).String()
+}
+
+func (o *ReportOutcome) tokensText() string {
+	if o.State == OutcomePending {
+		return ""
+	}
+	return "prompt " + orNotReported(o.PromptTokens) + ", output " + orNotReported(o.OutputTokens) + " (the engine's counts)"
+}
+
+func orNotReported(n *int) string {
+	if n == nil {
+		return "not reported"
+	}
+	return strconv.Itoa(*n)
+}
+
+func (o *ReportOutcome) cacheText() string {
+	predicted := "no prediction"
+	if o.PredictedCachedTokens != nil {
+		predicted = strconv.Itoa(*o.PredictedCachedTokens) + " predicted"
+	}
+	actual := "not reported by the engine"
+	switch {
+	case o.CachedTokens != nil:
+		actual = strconv.Itoa(*o.CachedTokens) + " by the engine"
+	case o.State == OutcomePending:
+		actual = "the engine has not answered yet"
+	}
+	text := predicted + ", " + actual
+	switch o.Cache {
+	case CacheAsPredicted:
+		text += ": as predicted"
+	case CacheStale:
+		text += ": stale cache, the engine had fewer than predicted"
+	case CacheMore:
+		text += ": the engine had more than predicted"
+	case CacheOtherPod:
+		text += ": another pod served than the prediction was for"
+	}
+	return text
+}
