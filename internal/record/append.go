@@ -177,8 +177,17 @@ func encodeCandidate(b *[candidateSize]byte, p *score.PodState, r *score.PodResu
 	b[candStates+1] = origin(&p.Utilization)
 	b[candStates+2] = origin(&p.Waiting)
 	b[candStates+3] = origin(&p.Health)
-	b[candAdapters] = uint8(min(p.AdapterState, 15)) | bit(adapter != "" && p.HasAdapter(adapter), adapterMatches)
+	b[candAdapters] = uint8(min(p.AdapterState, 15)) | bit(adapter != "" && adapterMatch(p, r, adapter), adapterMatches)
 	b[candReason] = uint8(r.Reason)
+}
+
+// adapterMatch reports whether the adapter is loaded. Where the engine has looked
+// for it, its finding is taken: that is a quarter of the time of an Append.
+func adapterMatch(p *score.PodState, r *score.PodResult, adapter string) bool {
+	if p.AdapterState.Usable() {
+		return r.Values[score.AdapterMatch] == 1
+	}
+	return p.HasAdapter(adapter)
 }
 
 // origin is a reading's state and source in one byte.
@@ -186,6 +195,9 @@ func origin(r *score.Reading) uint8 { return uint8(min(r.State, 15)) | uint8(min
 
 func (e *Entry) encodeCustom(b []byte, scorers int) int {
 	extra, pods := e.Inputs.Extra, len(e.Inputs.Pods)
+	if scorers == 0 {
+		return 0
+	}
 	at := 0
 	for i := range pods {
 		for k := range scorers {
@@ -238,7 +250,14 @@ func bit(set bool, flag uint8) uint8 {
 // millis is d in milliseconds, rounded; what is negative becomes 0 and what is
 // too long the longest.
 func millis(d time.Duration) uint32 {
-	return uint32(min(max(d, 0)/(time.Millisecond/2)+1, 2*math.MaxUint32) / 2)
+	const longest = math.MaxUint32 * time.Millisecond
+	if uint64(d) < uint64(longest) { // one comparison for both ends: this runs four times a pod
+		return uint32((uint64(d) + uint64(time.Millisecond/2)) / uint64(time.Millisecond))
+	}
+	if d < 0 {
+		return 0
+	}
+	return math.MaxUint32
 }
 
 // tens is d in units of 10 ns, rounded in the same way.

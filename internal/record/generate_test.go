@@ -84,7 +84,7 @@ func drawEntry(t *rapid.T) *record.Entry {
 
 func drawRequest(t *rapid.T, n int) *score.InferenceRequest {
 	return &score.InferenceRequest{
-		Model: rapid.SampledFrom([]string{"", "llama-8b", "bad\xffutf8", "<b>&\u2028"}).Draw(t, "model"),
+		Model:    rapid.SampledFrom([]string{"", "llama-8b", "bad\xffutf8", "<b>&\u2028"}).Draw(t, "model"),
 		Adapter:  rapid.SampledFrom([]string{"", "fr"}).Draw(t, "adapter"),
 		NoPrefix: rapid.SampledFrom([]string{"", "", "/v1/embeddings has no prompt prefix"}).Draw(t, "noPrefix"),
 		Count:    rapid.IntRange(0, 1<<20).Draw(t, "tokens"), Blocks: rapid.IntRange(0, 64).Draw(t, "blocks"),

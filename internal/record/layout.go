@@ -137,16 +137,17 @@ func clip(s string, n int) string {
 // putString copies s, cut to at most n bytes, and returns how many it were.
 func putString(b []byte, s string, n int) int { return copy(b, clip(s, n)) }
 
+const hexDigits = "0123456789abcdef"
+
 // uuidText is the usual spelling of a UUID.
 func uuidText(id [16]byte) (text [36]byte) {
-	const digits = "0123456789abcdef"
 	at := 0
 	for i, b := range id {
 		if i == 4 || i == 6 || i == 8 || i == 10 {
 			text[at] = '-'
 			at++
 		}
-		text[at], text[at+1] = digits[b>>4], digits[b&15]
+		text[at], text[at+1] = hexDigits[b>>4], hexDigits[b&15]
 		at += 2
 	}
 	return text

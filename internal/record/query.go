@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/score"
 )
@@ -32,7 +34,7 @@ const DefaultLimit = 100
 
 // head is what queries look at.
 type head struct {
-	decisionID    [36]byte
+	decisionID    [16]byte
 	requestID     []byte
 	model, base   []byte
 	adapter       []byte
@@ -68,30 +70,36 @@ func (q *Query) match(h *head) match {
 }
 
 func (q *Query) matchID(h *head) match {
-	switch {
-	case q.ID == "" || q.ID == string(h.requestID) || q.ID == string(h.decisionID[:]):
+	if q.ID == "" || q.ID == string(h.requestID) {
 		return exactMatch
-	case q.exactOnly:
-	case hasPrefix(h.requestID, q.ID) || hasPrefix(h.decisionID[:], q.ID):
+	}
+	m := noMatch
+	if !q.exactOnly && hasPrefix(h.requestID, q.ID) {
+		m = prefixMatch
+	}
+	if q.ID[0] != hexDigits[h.decisionID[0]>>4] { // most differ in the first digit
+		return m
+	}
+	switch id := uuidText(h.decisionID); {
+	case q.ID == string(id[:]):
+		return exactMatch
+	case !q.exactOnly && hasPrefix(id[:], q.ID):
 		return prefixMatch
 	}
-	return noMatch
+	return m
 }
 
 func hasPrefix(b []byte, prefix string) bool {
 	return len(b) >= len(prefix) && string(b[:len(prefix)]) == prefix
 }
 
-// unique reports whether the query can have but one answer, which h is.
-func (q *Query) unique(h *head) bool { return q.ID == string(h.decisionID[:]) }
-
 // head reads from the bytes what queries look at. It is valid as long as they are.
 func (v *view) head() head {
-	p := v.parts()
+	texts, _ := v.strings()
 	h := head{
-		decisionID: uuidText([16]byte(v.raw[offID:])),
-		requestID:  p.strings[strRequestID], model: p.strings[strModel], base: p.strings[strBase],
-		adapter: p.strings[strAdapter], time: timeOf(v.raw),
+		decisionID: [16]byte(v.raw[offID:]),
+		requestID:  texts[strRequestID], model: texts[strModel], base: texts[strBase],
+		adapter: texts[strAdapter], time: timeOf(v.raw),
 		tie:     score.DecidedBy(int16(le.Uint16(v.raw[offDecided:]))).Tie(),
 		relaxed: v.flag(flagRelaxed), refused: v.raw[offRefused] != uint8(score.Picked),
 		state: v.raw[offState], saved: v.flag(flagSaved),
@@ -109,7 +117,7 @@ func headOf(r *explain.Record) head {
 		adapter: []byte(r.Request.Adapter), pod: r.Result.Pod, endpoint: r.Result.Endpoint, time: r.Time,
 		relaxed: r.Result.Relaxed, refused: r.Result.Refused != "", state: stateDone, saved: true,
 	}
-	copy(h.decisionID[:], r.DecisionID)
+	h.decisionID, _ = uuid.Parse(r.DecisionID) // another spelling than ours matches nothing
 	for _, tie := range []score.DecidedBy{score.ByTieLoad, score.ByTieQueue, score.ByTieSeed} {
 		h.tie = h.tie || r.Result.DecidedBy == tie.Name(nil)
 	}

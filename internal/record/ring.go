@@ -44,7 +44,7 @@ type Ring struct {
 	mu      sync.Mutex
 	slabs   []*slab // oldest first, their numbers are consecutive
 	next    uint64  // number of the next slab
-	spare   []byte
+	spare   *slab   // evicted while room is made
 	rosters table[roster]
 	weights table[score.Weights]
 	evicted uint64
@@ -74,7 +74,7 @@ func NewRing(cfg RingConfig) *Ring {
 	cfg.Bytes = max(cfg.Bytes, minBytes)
 	return &Ring{
 		bytes:    cfg.Bytes,
-		slabSize: int(min(max(cfg.Bytes/128, minSlab), maxSlab)),
+		slabSize: int(min(max(cfg.Bytes/16, minSlab), maxSlab)),
 		keyed:    keyedIDs(cfg.Key),
 		next:     1,
 	}
@@ -198,9 +198,10 @@ func (r *Ring) shared() int64 { return r.rosters.bytes + r.weights.bytes }
 
 func (r *Ring) grow() {
 	if r.spare == nil {
-		r.spare = make([]byte, r.slabSize)
+		r.spare = &slab{buf: make([]byte, r.slabSize)}
 	}
-	r.slabs = append(r.slabs, &slab{number: r.next, buf: r.spare})
+	*r.spare = slab{number: r.next, buf: r.spare.buf}
+	r.slabs = append(r.slabs, r.spare)
 	r.next++
 }
 
@@ -209,7 +210,7 @@ func (r *Ring) evict() bool {
 		return false
 	}
 	old := r.slabs[0]
-	r.spare = old.buf
+	r.spare = old
 	r.evicted += uint64(old.slots)
 	r.unsaved += uint64(old.slots - old.saved)
 	r.slabs = slices.Delete(r.slabs, 0, 1)

@@ -27,14 +27,12 @@ type parts struct {
 }
 
 func (v *view) parts() (p parts) {
-	rest := v.raw[offStrings:]
+	var rest []byte
+	p.strings, rest = v.strings()
 	next := func(n int) []byte {
 		part := rest[:n]
 		rest = rest[n:]
 		return part
-	}
-	for i := range p.strings {
-		p.strings[i] = next(int(v.raw[offLengths+i]))
 	}
 	p.candidates, p.customScores = int(le.Uint16(v.raw[offPods:])), int(le.Uint16(v.raw[offCustom:]))
 	p.order = next(2 * int(v.raw[offOrder]))
@@ -43,6 +41,16 @@ func (v *view) parts() (p parts) {
 	p.custom = next(customSize * p.candidates * p.customScores)
 	p.texts = next(int(le.Uint32(v.raw[offTexts:])))
 	return p
+}
+
+// strings are the texts of the header, and what follows them.
+func (v *view) strings() (texts [numStrings][]byte, rest []byte) {
+	rest = v.raw[offStrings:]
+	for i := range texts {
+		n := int(v.raw[offLengths+i])
+		texts[i], rest = rest[:n], rest[n:]
+	}
+	return texts, rest
 }
 
 // record makes the document. It depends on nothing but the bytes and the key.
