@@ -1,0 +1,225 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+)
+
+// AllPods names every pod in the calls below.
+const AllPods = "*"
+
+// Channels are the ways by which a pod tells of itself; each can be held.
+type Channels struct {
+	Answers bool `json:"answers"` // responses of completions, before their headers
+	Reports bool `json:"reports"` // status reports
+	Metrics bool `json:"metrics"` // the /metrics page
+}
+
+// Everything is all channels.
+func Everything() Channels { return Channels{Answers: true, Reports: true, Metrics: true} }
+
+// The ways to fail.
+const (
+	FailStatus = "500"   // every request is answered with an error
+	FailClose  = "close" // every connection is closed without an answer
+)
+
+// faults of a pod; they outlive its server.
+type faults struct {
+	failing     string // one of the ways, or ""
+	slow        float64
+	dropReports bool
+	health      float64
+}
+
+func noFaults() faults { return faults{slow: 1, health: 1} }
+
+// A gate is open until it is shut. The zero value is open.
+type gate struct {
+	mu   sync.Mutex
+	open chan struct{} // nil: open; else closed when it opens
+}
+
+func (g *gate) set(shut bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case shut && g.open == nil:
+		g.open = make(chan struct{})
+	case !shut && g.open != nil:
+		close(g.open)
+		g.open = nil
+	}
+}
+
+func (g *gate) shut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open != nil
+}
+
+// pass waits until the gate is open.
+func (g *gate) pass(ctx context.Context) error {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	if open == nil {
+		return nil
+	}
+	select {
+	case <-open:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *pod) held() []string {
+	held := []string{}
+	for _, c := range []struct {
+		name string
+		gate *gate
+	}{{"answers", &p.answers}, {"reports", &p.reports}, {"metrics", &p.metrics}} {
+		if c.gate.shut() {
+			held = append(held, c.name)
+		}
+	}
+	return held
+}
+
+func (p *pod) setGates(c Channels, shut bool) {
+	for _, g := range []struct {
+		chosen bool
+		gate   *gate
+	}{{c.Answers, &p.answers}, {c.Reports, &p.reports}, {c.Metrics, &p.metrics}} {
+		if g.chosen {
+			g.gate.set(shut)
+		}
+	}
+}
+
+func (p *pod) currentFaults() faults {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.faults
+}
+
+// setFaults changes the faults and tells the engine how slow it is.
+func (p *pod) setFaults(change func(*faults)) {
+	p.mu.Lock()
+	change(&p.faults)
+	slow, s := p.faults.slow, p.current
+	p.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.look()
+	s.engine.Advance(s.now())
+	s.engine.SetSlow(slow)
+}
+
+// An UnknownPodError is a pod that the fleet does not have.
+type UnknownPodError struct{ Pod string }
+
+// Error implements error.
+func (e *UnknownPodError) Error() string { return fmt.Sprintf("no simulated pod %q", e.Pod) }
+
+// each calls do for the pod of that name, or for all.
+func (f *Fleet) each(name string, do func(*pod) error) error {
+	known := false
+	for _, p := range f.pods {
+		if name != AllPods && name != p.name {
+			continue
+		}
+		known = true
+		if err := do(p); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	if !known {
+		return &UnknownPodError{Pod: name}
+	}
+	return nil
+}
+
+// Hold keeps what would go out by the channels back until [Fleet.Release].
+// Engines go on computing.
+func (f *Fleet) Hold(name string, c Channels) error {
+	return f.each(name, func(p *pod) error { p.setGates(c, true); return nil })
+}
+
+// Release ends a hold.
+func (f *Fleet) Release(name string, c Channels) error {
+	return f.each(name, func(p *pod) error { p.setGates(c, false); return nil })
+}
+
+// Fail makes a pod fail every new request, in one of the ways, and send no
+// reports.
+func (f *Fleet) Fail(name, way string) error {
+	if way != FailStatus && way != FailClose {
+		return fmt.Errorf("fail: no way %q; there are %q and %q", way, FailStatus, FailClose)
+	}
+	return f.change(name, func(s *faults) { s.failing = way })
+}
+
+// Drop makes a pod's reports get lost until [Fleet.Recover].
+func (f *Fleet) Drop(name string) error {
+	return f.change(name, func(s *faults) { s.dropReports = true })
+}
+
+// Slow makes a pod's steps take factor times as long.
+func (f *Fleet) Slow(name string, factor float64) error {
+	if math.IsNaN(factor) || factor < 0.01 || factor > 1000 {
+		return fmt.Errorf("slow: factor %v is not within 0.01 and 1000", factor)
+	}
+	return f.change(name, func(s *faults) { s.slow = factor })
+}
+
+// SetHealth makes a pod report that health.
+func (f *Fleet) SetHealth(name string, health float64) error {
+	if math.IsNaN(health) || health < 0 || health > 1 {
+		return fmt.Errorf("health: %v is not within 0 and 1", health)
+	}
+	return f.change(name, func(s *faults) { s.health = health })
+}
+
+// Recover ends all of Fail, Drop, Slow and SetHealth.
+func (f *Fleet) Recover(name string) error {
+	return f.change(name, func(s *faults) { *s = noFaults() })
+}
+
+func (f *Fleet) change(name string, change func(*faults)) error {
+	return f.each(name, func(p *pod) error { p.setFaults(change); return nil })
+}
+
+// Kill closes a pod's port and cuts its connections, until [Fleet.Restart].
+func (f *Fleet) Kill(name string) error {
+	return f.each(name, func(p *pod) error { p.kill(); return nil })
+}
+
+// Restart kills a pod, if it is not dead, and starts it with an empty cache and
+// a new epoch at the same address.
+func (f *Fleet) Restart(name string) error {
+	return f.each(name, func(p *pod) error { return p.start() })
+}
+
+// Evict drops up to blocks cached blocks that no request uses (a negative
+// number: all of them), and says how many.
+func (f *Fleet) Evict(name string, blocks int) (evicted int, err error) {
+	if blocks < 0 {
+		blocks = math.MaxInt
+	}
+	err = f.each(name, func(p *pod) error {
+		if s := p.server(); s != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			evicted += s.engine.EvictIdle(blocks)
+		}
+		return nil
+	})
+	return evicted, err
+}

@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/sim/vllm"
+)
+
+// A server is one life of a pod: an engine, its HTTP server, and the loops that
+// drive and report it.
+type server struct {
+	pod      *pod
+	epoch    uint64
+	origin   time.Time // the engine's time 0
+	listener net.Listener
+	http     *http.Server
+	conns    sync.WaitGroup // open connections, and so the handlers
+	life     context.Context
+	kill     context.CancelCauseFunc
+	gone     chan struct{} // closed at the very end
+	wake     chan struct{} // the driver has to look again
+	reports  *reporter
+	timings  timings
+	lora     loraSeries
+
+	mu     sync.Mutex
+	engine *vllm.Engine
+}
+
+const (
+	readHeaderTimeout = 10 * time.Second // wall time
+	// shortestSleep bounds what steps of less than a millisecond may cost: all
+	// that fall into one sleep are computed together.
+	shortestSleep = 500 * time.Microsecond
+)
+
+func newServer(p *pod, engine *vllm.Engine, epoch uint64, l net.Listener) *server {
+	s := &server{
+		pod: p, epoch: epoch, origin: p.fleet.cfg.Clock.Now(), listener: l, engine: engine,
+		gone: make(chan struct{}), wake: make(chan struct{}, 1), timings: newTimings(),
+	}
+	s.life, s.kill = context.WithCancelCause(context.Background())
+	s.reports = newReporter(s)
+	s.http = &http.Server{
+		Handler: s.routes(), ReadHeaderTimeout: readHeaderTimeout,
+		BaseContext: func(net.Listener) context.Context { return s.life },
+		ConnState:   s.count,
+		ErrorLog:    slog.NewLogLogger(p.fleet.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// count follows connections. A connection is closed after its handler returned.
+func (s *server) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.conns.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.conns.Done()
+	case http.StateActive, http.StateIdle:
+	}
+}
+
+// run serves until ctx ends or the server is killed, and until nothing is left.
+func (s *server) run(ctx context.Context) {
+	defer close(s.gone)
+	defer context.AfterFunc(ctx, func() { s.kill(context.Cause(ctx)) })()
+	var loops sync.WaitGroup
+	loops.Go(func() {
+		if err := s.http.Serve(s.listener); s.life.Err() == nil {
+			s.kill(err)
+		}
+	})
+	loops.Go(s.drive)
+	loops.Go(s.reports.run)
+	<-s.life.Done()
+	_ = s.http.Close() // cuts what is running, as a crash does
+	loops.Wait()
+	s.conns.Wait()
+}
+
+// now is the engine's time.
+func (s *server) now() time.Duration { return s.pod.fleet.cfg.Clock.Now().Sub(s.origin) }
+
+// drive moves the engine along and sleeps while there is nothing to be seen.
+func (s *server) drive() {
+	scale := s.pod.fleet.cfg.Clock.Scale()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		now := s.now()
+		s.engine.Advance(now)
+		next, busy := s.engine.NextSight()
+		s.mu.Unlock()
+
+		var due <-chan time.Time
+		if busy {
+			timer.Reset(max(shortestSleep, time.Duration(float64(next-now)/scale)))
+			due = timer.C
+		}
+		select {
+		case <-s.life.Done():
+			return
+		case <-s.wake:
+		case <-due:
+		}
+	}
+}
+
+// look makes the driver look again.
+func (s *server) look() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it will
+	}
+}
+
+// submit gives sequences to the engine.
+func (s *server) submit(sequences ...*vllm.Sequence) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.look()
+	return s.engine.Submit(s.now(), sequences...)
+}
+
+// abort takes them back.
+func (s *server) abort(sequences ...*vllm.Sequence) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range sequences {
+		s.engine.Abort(s.now(), q)
+	}
+}
+
+func (s *server) stats() vllm.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.Stats(s.now())
+}
