@@ -151,7 +151,7 @@ func (p *prober) span(f int) (from, best float64, state State) {
 		return from, 1, state
 	}
 	r := CustomResult(p.in.Extra, f-NumFactors, p.pod)
-	return r.Value, 1, r.State
+	return math.Abs(r.Value), 1, r.State
 }
 
 // worst is the value from which a search starts when the present one is missing.
