@@ -50,7 +50,7 @@ func (b *backward) next() (line []byte, whole bool, err error) {
 func (b *backward) take(i int) ([]byte, bool, error) {
 	line, whole, long := b.buf[i+1:b.end], b.started, b.tooLong
 	b.end, b.started, b.tooLong = i, true, false
-	if long {
+	if long || len(line) > MaxLine {
 		return nil, whole, errLong
 	}
 	return line, whole, nil
@@ -62,7 +62,7 @@ func (b *backward) last() ([]byte, bool, error) {
 		return nil, false, io.EOF
 	}
 	b.done = true
-	if b.tooLong {
+	if b.tooLong || b.end > MaxLine {
 		return nil, b.started, errLong
 	}
 	return b.buf[:b.end], b.started, nil
