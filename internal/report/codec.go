@@ -188,16 +188,22 @@ func (w *wireReport) checkHead() error {
 		return bad("want the base model's name", "model")
 	case w.BlockSize < 1 || w.BlockSize > maxBlockSize:
 		return bad("want tokens per block, 1 to 65536", "blockSize")
-	case len(w.Adapters) > maxAdapters:
-		return bad("more than 4096 adapters", "adapters")
+	case w.TakenAt.IsZero():
+		return bad("is missing", "takenAt")
+	}
+	return w.checkState()
+}
+
+func (w *wireReport) checkState() error {
+	switch {
 	case w.QueueDepth != nil && (*w.QueueDepth < 0 || *w.QueueDepth > maxQueue):
 		return bad("must be a count; leave it out when unknown", "queueDepth")
 	case w.GPUUtilization != nil && *w.GPUUtilization < 0:
 		return bad("must not be negative; leave it out when unknown", "gpuUtilization")
 	case w.Health != nil && (*w.Health < 0 || *w.Health > 1):
 		return bad("must be from 0 to 1; leave it out when unknown", "health")
-	case w.TakenAt.IsZero():
-		return bad("is missing", "takenAt")
+	case len(w.Adapters) > maxAdapters:
+		return bad("more than 4096 adapters", "adapters")
 	}
 	for i, adapter := range w.Adapters {
 		if !name(adapter, maxNameBytes) {

@@ -130,7 +130,7 @@ func TestStreams(t *testing.T) {
 				}
 			}
 			ch := whole.Choices[0]
-			want := ""
+			var want string
 			if ch.Text != nil {
 				want = *ch.Text
 			} else {

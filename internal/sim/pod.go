@@ -60,15 +60,11 @@ func (p *pod) run(ctx context.Context) error {
 	p.running = true
 	p.mu.Unlock()
 	defer close(p.ended)
-	var reply chan error
+	s, err := p.open()
+	if err != nil {
+		return err
+	}
 	for {
-		s, err := p.open()
-		if reply != nil {
-			reply <- err
-			reply = nil
-		} else if err != nil {
-			return err
-		}
 		if s != nil {
 			s.run(ctx)
 			p.closed()
@@ -76,7 +72,9 @@ func (p *pod) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return p.close()
-		case reply = <-p.restart:
+		case reply := <-p.restart:
+			s, err = p.open()
+			reply <- err // an address that is taken: down until the next try
 		}
 	}
 }

@@ -144,7 +144,7 @@ func TestReportsHeldAndDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 			// What was under way may still arrive; then nothing does.
-			if err := (clock.NewScaled(50)).Sleep(t.Context(), 3*DefaultReportInterval); err != nil {
+			if err := clock.NewScaled(50).Sleep(t.Context(), 3*DefaultReportInterval); err != nil {
 				t.Fatal(err)
 			}
 			count := func() int {
@@ -153,7 +153,7 @@ func TestReportsHeldAndDropped(t *testing.T) {
 				return len(r.reports)
 			}
 			before := count()
-			if err := (clock.NewScaled(50)).Sleep(t.Context(), 5*DefaultReportInterval); err != nil {
+			if err := clock.NewScaled(50).Sleep(t.Context(), 5*DefaultReportInterval); err != nil {
 				t.Fatal(err)
 			}
 			if after := count(); after != before {

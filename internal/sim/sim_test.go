@@ -222,7 +222,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 	}{
 		"no pods":  {Config{}, "simulate 0 pods: at least 1 is needed"},
 		"profile":  {Config{Pods: 1, Profile: "gpt"}, `no profile "gpt"; there are llama-8b, llama-70b`},
-		"blocks":   {Config{Pods: 1, Blocks: -5}, "simulated engine: Blocks: must be at least 1, got -5"},
+		"blocks":   {Config{Pods: 1, Blocks: -5}, "simulated engine: blocks: must be at least 1, got -5"},
 		"adapters": {Config{Pods: 1, Adapters: adapters("a", "a")}, `adapters[1]: the name "a" is empty or taken`},
 	} {
 		if _, err := New(tt.cfg); err == nil || err.Error() != tt.want {

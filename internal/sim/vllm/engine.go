@@ -96,11 +96,11 @@ func New(cfg Config) (*Engine, error) {
 		value *int
 		zero  int
 	}{
-		{"Blocks", &cfg.Blocks, DefaultBlocks},
-		{"Sequences", &cfg.Sequences, DefaultSequences},
-		{"Budget", &cfg.Budget, DefaultBudget},
-		{"MaxLength", &cfg.MaxLength, DefaultMaxLength},
-		{"MaxAdapters", &cfg.MaxAdapters, DefaultMaxAdapters},
+		{"blocks", &cfg.Blocks, DefaultBlocks},
+		{"sequences", &cfg.Sequences, DefaultSequences},
+		{"budget", &cfg.Budget, DefaultBudget},
+		{"maxLength", &cfg.MaxLength, DefaultMaxLength},
+		{"maxAdapters", &cfg.MaxAdapters, DefaultMaxAdapters},
 	} {
 		if *d.value == 0 {
 			*d.value = d.zero
@@ -110,13 +110,13 @@ func New(cfg Config) (*Engine, error) {
 		}
 	}
 	if cfg.Budget < cfg.Sequences {
-		errs = append(errs, fmt.Errorf("Budget: %d tokens a step cannot serve %d sequences", cfg.Budget, cfg.Sequences))
+		errs = append(errs, fmt.Errorf("budget: %d tokens a step cannot serve %d sequences", cfg.Budget, cfg.Sequences))
 	}
 	if len(cfg.Vocabulary) == 0 {
-		errs = append(errs, errors.New("Vocabulary: needs at least one id"))
+		errs = append(errs, errors.New("vocabulary: needs at least one id"))
 	}
 	if cfg.Profile.Step <= 0 {
-		errs = append(errs, errors.New("Profile.Step: must be positive, or time would stand still"))
+		errs = append(errs, errors.New("profile.Step: must be positive, or time would stand still"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
