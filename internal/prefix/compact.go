@@ -25,26 +25,27 @@ type offsets [maxRun]int16
 
 // compact replaces a run by a copy without dead cells and former epochs' spans.
 func (t *Tree) compact(old ref) {
-	words, dead := t.currentSpans(old)
+	words, others := t.currentSpans(old)
 	var held offsets
 	live := held.number(words, old.size())
 	if live == 0 || t.runCount.Load() == maxRuns-1 {
 		return // a purge is about to collect the rest, or there is no id left
 	}
 	fresh := newRun(live)
-	for off, fp := range old.blocks() {
+	for off, fp := range old.all() {
 		if held[off] >= 0 {
 			fresh.push(fp, 1)
 		}
 	}
+	fresh.publish()
 	t.setSpans(fresh, words, &held)
 	fresh.live = uint16(live)
 	to, _ := t.addRun(fresh)
-	for off, fp := range old.blocks() {
+	for off, fp := range old.all() {
 		if held[off] >= 0 {
 			t.index.move(fp, old, off, to, int(held[off]))
-		} else if dead {
-			t.unindex(old, off, fp)
+		} else if others && t.index.remove(fp, old.id, off) {
+			t.blocks.Add(-1)
 		}
 	}
 	t.freeRun(old)
@@ -104,7 +105,7 @@ func (t *Tree) setSpans(r *run, words []uint64, to *offsets) {
 		}
 		merged = append(merged, o.span(from, end))
 	}
-	r.first.Store(merged[0])
+	r.first[0].Store(merged[0])
 	if rest := merged[1:]; len(rest) > 0 {
 		l := &spanList{cells: make([]atomic.Uint64, len(rest)), used: len(rest)}
 		for k, w := range rest {

@@ -20,9 +20,12 @@ const (
 	tokenBytes  = 4
 )
 
-// stackTokens is the largest block that [Fingerprints] hashes without
-// allocating; engines use 16 to 128.
-const stackTokens = 128
+// usualBlock is the block size that most engines use, and stackTokens the
+// largest that [Fingerprints] hashes without allocating.
+const (
+	usualBlock  = 16
+	stackTokens = 128
+)
 
 // SaltHash is the form in which a request's cache salt takes part in its root:
 // the hex of the first 16 bytes of its SHA-256, or "" for no salt.
@@ -52,22 +55,24 @@ func Root(model, adapter, saltHash string) uint64 {
 // the block's token ids, all little endian. A trailing partial block has none,
 // and neither has anything when blockSize is not positive.
 func Fingerprints(dst []uint64, root uint64, tokens []uint32, blockSize int) []uint64 {
-	if blockSize <= 0 {
+	switch {
+	case blockSize <= 0 || blockSize > len(tokens):
 		return dst
+	case blockSize == usualBlock:
+		return fingerprintsOf16(dst, root, tokens)
 	}
 	var array [parentBytes + tokenBytes*stackTokens]byte
 	buf := array[:]
 	if blockSize > stackTokens {
-		if blockSize > len(tokens) {
-			return dst
-		}
 		buf = make([]byte, parentBytes+tokenBytes*blockSize)
 	}
 	buf = buf[:parentBytes+tokenBytes*blockSize]
 	parent := root
 	for len(tokens) >= blockSize {
 		binary.LittleEndian.PutUint64(buf, parent)
-		putTokens(buf[parentBytes:], tokens[:blockSize])
+		for i, id := range tokens[:blockSize] {
+			binary.LittleEndian.PutUint32(buf[parentBytes+tokenBytes*i:], id)
+		}
 		parent = xxhash.Sum64(buf)
 		dst = append(dst, parent)
 		tokens = tokens[blockSize:]
@@ -75,17 +80,27 @@ func Fingerprints(dst []uint64, root uint64, tokens []uint32, blockSize int) []u
 	return dst
 }
 
-// putTokens writes ids to buf, four to a step: the copy must stay cheap beside
-// the hash.
-func putTokens(buf []byte, ids []uint32) {
-	for len(ids) >= 4 && len(buf) >= 4*tokenBytes {
-		binary.LittleEndian.PutUint64(buf, uint64(ids[0])|uint64(ids[1])<<32)
-		binary.LittleEndian.PutUint64(buf[8:], uint64(ids[2])|uint64(ids[3])<<32)
-		ids, buf = ids[4:], buf[4*tokenBytes:]
+// fingerprintsOf16 is [Fingerprints] for the usual block size, written out:
+// the copy of the tokens has to hide behind the hash of the block before, for
+// which the next one waits.
+func fingerprintsOf16(dst []uint64, parent uint64, tokens []uint32) []uint64 {
+	var b [parentBytes + tokenBytes*usualBlock]byte
+	for len(tokens) >= usualBlock {
+		t := (*[usualBlock]uint32)(tokens)
+		binary.LittleEndian.PutUint64(b[0:], parent)
+		binary.LittleEndian.PutUint64(b[8:], uint64(t[0])|uint64(t[1])<<32)
+		binary.LittleEndian.PutUint64(b[16:], uint64(t[2])|uint64(t[3])<<32)
+		binary.LittleEndian.PutUint64(b[24:], uint64(t[4])|uint64(t[5])<<32)
+		binary.LittleEndian.PutUint64(b[32:], uint64(t[6])|uint64(t[7])<<32)
+		binary.LittleEndian.PutUint64(b[40:], uint64(t[8])|uint64(t[9])<<32)
+		binary.LittleEndian.PutUint64(b[48:], uint64(t[10])|uint64(t[11])<<32)
+		binary.LittleEndian.PutUint64(b[56:], uint64(t[12])|uint64(t[13])<<32)
+		binary.LittleEndian.PutUint64(b[64:], uint64(t[14])|uint64(t[15])<<32)
+		parent = xxhash.Sum64(b[:])
+		dst = append(dst, parent)
+		tokens = tokens[usualBlock:]
 	}
-	for i, id := range ids {
-		binary.LittleEndian.PutUint32(buf[tokenBytes*i:], id)
-	}
+	return dst
 }
 
 // formatDigits is the length of a fingerprint in JSON and on screens.

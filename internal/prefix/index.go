@@ -53,6 +53,34 @@ type bucket struct {
 	past  atomic.Uint64
 }
 
+// tagged returns a bit for each cell whose word has that tag (or is empty, for
+// tag 0), and exactly one for each that is w. Which cell a word is in nobody can
+// predict, so they do without branches; written out, they keep to registers.
+func (bk *bucket) tagged(tag uint64) uint64 {
+	c := &bk.cells
+	return isZero(c[0].Load()>>tagShift^tag) |
+		isZero(c[1].Load()>>tagShift^tag)<<1 |
+		isZero(c[2].Load()>>tagShift^tag)<<2 |
+		isZero(c[3].Load()>>tagShift^tag)<<3 |
+		isZero(c[4].Load()>>tagShift^tag)<<4 |
+		isZero(c[5].Load()>>tagShift^tag)<<5 |
+		isZero(c[6].Load()>>tagShift^tag)<<6
+}
+
+func (bk *bucket) exactly(w uint64) uint64 {
+	c := &bk.cells
+	return isZero(c[0].Load()^w) |
+		isZero(c[1].Load()^w)<<1 |
+		isZero(c[2].Load()^w)<<2 |
+		isZero(c[3].Load()^w)<<3 |
+		isZero(c[4].Load()^w)<<4 |
+		isZero(c[5].Load()^w)<<5 |
+		isZero(c[6].Load()^w)<<6
+}
+
+// isZero is 1 for 0 and else 0.
+func isZero(x uint64) uint64 { return (x - 1) &^ x >> 63 }
+
 // table is an open-addressing hash table. Its words never change their cell:
 // to grow is to build another table.
 type table struct {
@@ -81,11 +109,9 @@ func (tb *table) insert(w uint64) {
 	tb.live++
 	for b := tb.home(w >> tagShift); ; b = tb.after(b) {
 		bk := &tb.buckets[b]
-		for c := range bk.cells {
-			if bk.cells[c].Load() == 0 {
-				bk.cells[c].Store(w)
-				return
-			}
+		if free := bk.exactly(0); free != 0 {
+			bk.cells[bits.TrailingZeros64(free)].Store(w)
+			return
 		}
 		bk.past.Add(1)
 	}
@@ -96,10 +122,8 @@ func (tb *table) insert(w uint64) {
 func (tb *table) find(w uint64) (cell *atomic.Uint64, passed int) {
 	for b := tb.home(w >> tagShift); passed < len(tb.buckets); b = tb.after(b) {
 		bk := &tb.buckets[b]
-		for c := range bk.cells {
-			if bk.cells[c].Load() == w {
-				return &bk.cells[c], passed
-			}
+		if here := bk.exactly(w); here != 0 {
+			return &bk.cells[bits.TrailingZeros64(here)], passed
 		}
 		if bk.past.Load() == 0 {
 			return nil, 0
@@ -116,13 +140,21 @@ func (tb *table) remove(w uint64) bool {
 		return false
 	}
 	cell.Store(0)
-	b := tb.home(w >> tagShift)
-	for range passed {
-		tb.buckets[b].past.Add(^uint64(0))
-		b = tb.after(b)
-	}
+	tb.pass(w>>tagShift, passed, ^uint64(0))
 	tb.live--
 	return true
+}
+
+// pass adds to the counts of so many buckets from the home of a tag on. A word
+// is counted before it is set and until after it is gone.
+func (tb *table) pass(tag uint64, passed int, delta uint64) {
+	if passed == 0 {
+		return
+	}
+	for b := tb.home(tag); passed > 0; b = tb.after(b) {
+		tb.buckets[b].past.Add(delta)
+		passed--
+	}
 }
 
 // index maps fingerprints to words. Readers load, the one writer stores.
@@ -151,26 +183,41 @@ func (x *index) shard(h uint64) *atomic.Pointer[table] {
 	return &x.shards[h>>x.shift&uint64(len(x.shards)-1)]
 }
 
-// touch loads the buckets of all fps at once, so that the searches that follow
-// wait for memory together and not one after the other.
-func (x *index) touch(fps []uint64) {
+// touch appends the hashes of fps to dst. It loads their buckets as well, all
+// at once, so that the searches that follow wait for memory together and not
+// one after the other.
+func (x *index) touch(dst, fps []uint64) []uint64 {
 	for _, fp := range fps {
 		h := x.hash(fp)
+		dst = append(dst, h)
 		if tb := x.shard(h).Load(); tb != nil {
 			tb.buckets[tb.home(tagOf(h))].past.Load()
 		}
 	}
+	return dst
 }
 
-// insert adds the location of fp, which must have none.
-func (x *index) insert(fp uint64, id uint32, off int) {
-	h := x.hash(fp)
+// gap is where the word of a block that is not there can go: so many buckets
+// behind its own, or nowhere yet when cell is nil.
+type gap struct {
+	cell   *atomic.Uint64
+	passed int
+}
+
+// insert adds the location of a block that has none, to a gap found for it.
+func (x *index) insert(h uint64, to gap, id uint32, off int) {
 	sh := x.shard(h)
 	tb := sh.Load()
-	if tb == nil || (tb.live+1)*100 > len(tb.buckets)*bucketCells*maxLoad {
-		tb = x.resize(sh, tb)
+	switch {
+	case tb == nil || (tb.live+1)*100 > len(tb.buckets)*bucketCells*maxLoad:
+		x.resize(sh, tb).insert(word(h, id, off))
+	case to.cell == nil:
+		tb.insert(word(h, id, off))
+	default:
+		tb.pass(tagOf(h), to.passed, 1)
+		to.cell.Store(word(h, id, off))
+		tb.live++
 	}
-	tb.insert(word(h, id, off))
 }
 
 // move replaces the location of fp, which must be the one in from.
@@ -188,21 +235,15 @@ func (x *index) remove(fp uint64, id uint32, off int) bool {
 	if tb == nil || !tb.remove(word(h, id, off)) {
 		return false
 	}
-	if tb.live == 0 || len(tb.buckets) > 1 && tb.live*100 < len(tb.buckets)*bucketCells*minLoad {
+	if len(tb.buckets) > 1 && tb.live*100 < len(tb.buckets)*bucketCells*minLoad {
 		x.resize(sh, tb)
 	}
 	return true
 }
 
-// resize replaces a shard's table by one of the right size for one word more,
-// or by none when it is empty and not about to be filled. Readers of the old
-// table find there what they found before.
+// resize replaces a shard's table by one of the right size for one word more.
+// Readers of the old one find there what they found before.
 func (x *index) resize(sh *atomic.Pointer[table], old *table) *table {
-	if old != nil && old.live == 0 {
-		x.bytes.Add(-old.size())
-		sh.Store(nil)
-		return nil
-	}
 	live := 1
 	if old != nil {
 		live += old.live

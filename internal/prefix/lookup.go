@@ -1,6 +1,9 @@
 package prefix
 
-import "sync/atomic"
+import (
+	"math/bits"
+	"sync/atomic"
+)
 
 // Lookup sets counts[i], for each slot index i, to the number of consecutive
 // blocks from blocks[0] on that the pod there holds, and returns the highest.
@@ -8,7 +11,9 @@ import "sync/atomic"
 // the length that has them all. It allocates nothing and takes no lock.
 func (t *Tree) Lookup(blocks []uint64, counts []uint32) int {
 	clear(counts)
-	w := walk{blocks: blocks, counts: counts, epochs: t.pods.Load().epochs}
+	epochs := t.pods.Load().epochs
+	slots := min(len(counts), len(epochs))
+	w := walk{blocks: blocks, counts: counts[:slots], epochs: epochs[:slots]}
 	// A block stands in one place only, together with all pods that hold it.
 	// So nobody goes further in a run than the deepest there, and who stopped
 	// before it is done.
@@ -39,13 +44,14 @@ restart:
 	b := tb.home(tag)
 	for range tb.buckets {
 		bk := &tb.buckets[b]
-		for c := range bk.cells {
+		for mask := bk.tagged(tag); mask != 0; mask &= mask - 1 {
+			c := bits.TrailingZeros64(mask)
 			w := bk.cells[c].Load()
 			if w>>tagShift != tag || w == 0 {
 				continue
 			}
 			r := t.runs.at(wordID(w))
-			if r.is(wordOff(w), fp) {
+			if r != nil && r.is(wordOff(w), fp) {
 				return r, w
 			}
 			// Another block with the same tag, unless the block moved between
@@ -64,14 +70,12 @@ restart:
 
 // is reports whether the block at off is fp.
 func (r *run) is(off int, fp uint64) bool {
-	if r == nil {
-		return false
-	}
 	cells := r.blocks()
 	return off < len(cells) && cells[off] == fp
 }
 
-// walk is a lookup under way: the blocks before at are done.
+// walk is a lookup under way: the blocks before at are done. counts and epochs
+// are of one length.
 type walk struct {
 	blocks []uint64
 	counts []uint32
@@ -83,27 +87,32 @@ type walk struct {
 // that hold all before them, and returns the highest number.
 func (w *walk) credit(r *run, off int) int {
 	m := equal(r.blocks()[off:], w.blocks[w.at:])
-	deepest := w.span(r.first.Load(), off, m)
+	deepest := w.spans(r.first[:], off, m)
 	if l := r.more.Load(); l != nil {
-		for k := range l.cells {
-			deepest = max(deepest, w.span(l.cells[k].Load(), off, m))
-		}
+		deepest = max(deepest, w.spans(l.cells, off, m))
 	}
 	return deepest
 }
 
-// span counts for one pod the blocks of its span from off on, m at most.
-func (w *walk) span(s uint64, off, m int) int {
-	slot := spanSlot(s)
-	if uint(slot) >= uint(len(w.counts)) || uint(slot) >= uint(len(w.epochs)) || int(w.counts[slot]) != w.at {
-		return 0
+// spans credits the pods of some spans with the blocks of theirs from off on, m
+// at most.
+func (w *walk) spans(cells []atomic.Uint64, off, m int) (deepest int) {
+	at, counts := uint32(w.at), w.counts
+	epochs := w.epochs[:len(counts)]
+	for k := range cells {
+		s := cells[k].Load()
+		slot := int(spanSlot(s))
+		if off < spanFrom(s) || off >= spanTo(s) || slot >= len(counts) {
+			continue
+		}
+		if counts[slot] != at || epochs[slot].Load() != spanEpoch(s) {
+			continue
+		}
+		n := min(spanTo(s)-off, m)
+		counts[slot] = at + uint32(n)
+		deepest = max(deepest, n)
 	}
-	if off < spanFrom(s) || off >= spanTo(s) || w.epochs[slot].Load() != spanEpoch(s) {
-		return 0
-	}
-	n := min(spanTo(s)-off, m)
-	w.counts[slot] = uint32(w.at + n)
-	return n
+	return deepest
 }
 
 // equal is the length of the common start of a and b, of which the first

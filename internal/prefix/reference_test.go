@@ -170,7 +170,7 @@ func checkTable(t *Tree, tb *table) (words int, err error) {
 			if r == nil || wordOff(w) >= r.size() {
 				return 0, fmt.Errorf("word %x points nowhere", w)
 			}
-			if found, at := t.find(r.blocks()[wordOff(w)]); found != r || at != w {
+			if found, at := t.find(r.all()[wordOff(w)]); found != r || at != w {
 				return 0, fmt.Errorf("block of word %x is found at %x", w, at)
 			}
 		}
@@ -180,7 +180,7 @@ func checkTable(t *Tree, tb *table) (words int, err error) {
 			return 0, fmt.Errorf("bucket %d: past = %d, want %d", b, got, past[b])
 		}
 	}
-	if words != tb.live || words == 0 {
+	if words != tb.live {
 		return 0, fmt.Errorf("table has %d words, live = %d", words, tb.live)
 	}
 	return words, nil
@@ -243,14 +243,17 @@ func checkRun(t *Tree, r ref, spans, blocks map[owner]int) error {
 			mine[o][off], covered[off] = true, true
 		}
 	}
+	if len(r.blocks()) != r.size() {
+		return fmt.Errorf("%d of %d cells are published", len(r.blocks()), r.size())
+	}
 	if l := r.more.Load(); l != nil && (l.used != used || used == 0) {
 		return fmt.Errorf("%d spans in the list, used = %d", used, l.used)
 	}
 	if len(covered) != int(r.live) || r.live == 0 {
 		return fmt.Errorf("%d cells held, live = %d", len(covered), r.live)
 	}
-	if n := r.size(); n-int(r.live) > fewDead && int(r.live)*2 < n || n > int(r.room) || int(r.room) > n*3/2+6 {
-		return fmt.Errorf("%d live of %d cells, room for %d", r.live, n, r.room)
+	if n := r.size(); n-int(r.live) > fewDead && int(r.live)*2 < n || n > r.room() || r.room() > n*3/2+6 {
+		return fmt.Errorf("%d live of %d cells, room for %d", r.live, n, r.room())
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ func (t *Tree) Remove(s Slot, blocks []uint64) (removed int, ok bool) {
 }
 
 func (t *Tree) removePiece(s Slot, blocks []uint64) (removed int, ok bool) {
-	t.index.touch(blocks)
+	var array [pieceBlocks]uint64
+	hashes := t.warm(array[:0], blocks)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.pod(s)
@@ -30,34 +31,77 @@ func (t *Tree) removePiece(s Slot, blocks []uint64) (removed int, ok bool) {
 		t.staleMessages.Add(1)
 		return 0, false
 	}
-	// A stretch of consecutive blocks, in either direction (engines evict the
-	// last first), is cut at once.
-	var open ref
-	var from, to int
-	for _, fp := range blocks {
-		r, w := t.find(fp)
-		if r != nil && r == open.run && wordOff(w) == to {
-			to++
+	var c stretch
+	for k, fp := range blocks {
+		if c.extend(fp) {
 			continue
 		}
-		if r != nil && r == open.run && wordOff(w) == from-1 {
-			from--
+		r, w, _ := t.seek(hashes[k], fp)
+		if r == c.run && c.join(wordOff(w)) {
 			continue
 		}
-		if open.run != nil {
-			removed += t.cut(open, p, from, to)
-			t.settle(open)
-			if r == open.run { // which may be another by now
-				r, w = t.find(fp)
+		if c.run != nil {
+			removed += t.cut(c.ref, p, c.from, c.to)
+			t.settle(c.ref)
+			if r == c.run { // which may be another by now
+				r, w, _ = t.seek(hashes[k], fp)
 			}
 		}
-		open, from, to = ref{r, wordID(w)}, wordOff(w), wordOff(w)+1
+		c = stretch{ref{r, wordID(w)}, wordOff(w), wordOff(w) + 1}
 	}
-	if open.run != nil {
-		removed += t.cut(open, p, from, to)
-		t.settle(open)
+	if c.run != nil {
+		removed += t.cut(c.ref, p, c.from, c.to)
+		t.settle(c.ref)
 	}
 	return removed, true
+}
+
+// stretch is a part of a run that is removed at once: the cells [from, to). It
+// grows in either direction, for engines evict the end of a chain first.
+type stretch struct {
+	ref
+	from, to int
+}
+
+// join adds the cell at off when it is next to the others.
+func (c *stretch) join(off int) bool {
+	switch {
+	case c.run == nil:
+		return false
+	case off == c.to:
+		c.to++
+	case off == c.from-1:
+		c.from--
+	default:
+		return false
+	}
+	return true
+}
+
+// extend adds the cell of fp when it is next to the others, without asking the
+// index: in a run without dead cells it would say no other.
+func (c *stretch) extend(fp uint64) bool {
+	switch {
+	case c.run == nil || int(c.live) != c.size():
+		return false
+	case c.has(c.to, fp):
+		c.to++
+	case c.from > 0 && c.has(c.from-1, fp):
+		c.from--
+	default:
+		return false
+	}
+	return true
+}
+
+// warm hashes blocks that a writer is about to look up, and loads what it will
+// need for that while it does not yet hold the lock: the first block's run,
+// whose parts can be found one after the other only, and the buckets of all.
+func (t *Tree) warm(hashes, blocks []uint64) []uint64 {
+	if len(blocks) > 0 {
+		t.find(blocks[0])
+	}
+	return t.index.touch(hashes, blocks)
 }
 
 // yield lets other writers have their turn between two pieces of work.
@@ -134,15 +178,12 @@ func (t *Tree) dropUnheld(r ref, k, a, b int) {
 			return
 		}
 	}
-	for off, fp := range r.blocks()[a:b] {
-		t.unindex(r, a+off, fp)
+	dropped := 0
+	for off, fp := range r.all()[a:b] {
+		if t.index.remove(fp, r.id, a+off) { // else it is a dead cell already
+			dropped++
+		}
 	}
-}
-
-// unindex makes a cell a dead one, if it is not.
-func (t *Tree) unindex(r ref, off int, fp uint64) {
-	if t.index.remove(fp, r.id, off) {
-		t.blocks.Add(-1)
-		r.live--
-	}
+	r.live -= uint16(dropped)
+	t.blocks.Add(int64(-dropped))
 }

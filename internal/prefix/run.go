@@ -5,17 +5,18 @@ import (
 	"unsafe"
 )
 
-// run is a stretch of blocks, mostly of one chain, at the offsets 0 to n-1. A
-// cell that is within n never changes, so who has compared it may trust it, and
-// a run that left the tree stays as it was for those who still read it.
+// run is a stretch of blocks, mostly of one chain, at the offsets from 0 on. A
+// cell within the published length never changes, so who has compared it may
+// trust it, and a run that left the tree stays as it was for those who still
+// read it.
 type run struct {
-	cells atomic.Pointer[uint64] // the first of room cells
-	first atomic.Uint64          // a span; most runs need no other
-	more  atomic.Pointer[spanList]
-	n     atomic.Uint32
-	live  uint16    // cells that the index points at
-	room  uint16    // cells there is memory for
-	few   [2]uint64 // the cells of a run that is that short
+	cells  atomic.Pointer[uint64] // the first of room cells
+	first  [1]atomic.Uint64       // a span; most runs need no other
+	more   atomic.Pointer[spanList]
+	shape  atomic.Uint32 // room<<16 | published length
+	length uint16        // cells in use; the writer's
+	live   uint16        // cells that the index points at; the writer's
+	few    [2]uint64     // the cells of a run that is that short
 }
 
 // runBytes is the size of a run without its cells and spans, with its place in
@@ -26,48 +27,79 @@ const runBytes = 48 + 8
 func newRun(room int) *run {
 	r := &run{}
 	if room <= len(r.few) {
-		r.room = uint16(len(r.few))
 		r.cells.Store(&r.few[0])
+		r.shape.Store(uint32(len(r.few)) << 16)
 		return r
 	}
-	room = min(room, maxRun)
-	r.room = uint16(room)
-	r.cells.Store(&make([]uint64, room)[0])
+	r.resize(room)
 	return r
 }
 
-// blocks are the cells of the run. The length is read before the cells: memory
-// that grew is published before the length that needs it.
+// blocks are the published cells of the run. The length is read before the
+// cells: memory that grew is published before a length that needs it.
 func (r *run) blocks() []uint64 {
-	n := r.n.Load()
+	n := r.shape.Load() & 0xffff
 	return unsafe.Slice(r.cells.Load(), n)
 }
 
-// size is the number of cells, dead ones included.
-func (r *run) size() int { return int(r.n.Load()) }
+// all are the cells of the run, for the writer.
+func (r *run) all() []uint64 { return unsafe.Slice(r.cells.Load(), r.length) }
+
+// has reports whether the block at off is fp, for the writer.
+func (r *run) has(off int, fp uint64) bool {
+	cells := r.all()
+	return off < len(cells) && cells[off] == fp
+}
+
+// size is the number of cells, dead ones included, for the writer.
+func (r *run) size() int { return int(r.length) }
+
+// room is the number of cells there is memory for.
+func (r *run) room() int { return int(r.shape.Load() >> 16) }
 
 // cellBytes is the memory of the cells that is not part of the run itself.
 func (r *run) cellBytes() int64 {
-	if int(r.room) <= len(r.few) {
+	if r.room() <= len(r.few) {
 		return 0
 	}
-	return int64(r.room) * 8
+	return int64(r.room()) * 8
 }
 
-// push appends a block. When there is no memory left it makes room for expect
-// blocks, and by half of what there is at least.
-func (r *run) push(fp uint64, expect int) {
+// push appends a block, which has to be published. When there is no memory left
+// it makes room for expect blocks, and by half of what there is at least; it
+// returns how many bytes that took.
+func (r *run) push(fp uint64, expect int) (grown int64) {
 	n := r.size()
-	if n == int(r.room) {
+	if n == r.room() {
+		grown = -r.cellBytes()
 		r.resize(max(n+expect, n+n/2, n+4))
+		grown += r.cellBytes()
 	}
-	unsafe.Slice(r.cells.Load(), r.room)[n] = fp
-	r.n.Store(uint32(n) + 1)
+	r.length++
+	r.all()[n] = fp
+	return grown
+}
+
+// publish shows all cells to readers.
+func (r *run) publish() {
+	if shape := r.shape.Load()&^0xffff | uint32(r.length); r.shape.Load() != shape {
+		r.shape.Store(shape)
+	}
+}
+
+// resize copies the cells to other memory, which a reader may or may not see,
+// and publishes them.
+func (r *run) resize(room int) {
+	room = min(room, maxRun)
+	cells := make([]uint64, room)
+	copy(cells, r.all())
+	r.cells.Store(&cells[0])
+	r.shape.Store(uint32(room)<<16 | uint32(r.length))
 }
 
 // fit gives back the memory for cells beyond the last.
 func (r *run) fit() {
-	blocks := r.blocks()
+	blocks := r.all()
 	if len(blocks) > len(r.few) {
 		r.resize(len(blocks))
 		return
@@ -78,14 +110,5 @@ func (r *run) fit() {
 		}
 	}
 	r.cells.Store(&r.few[0])
-	r.room = uint16(len(r.few))
-}
-
-// resize copies the cells to other memory, which a reader may or may not see.
-func (r *run) resize(room int) {
-	room = min(room, maxRun)
-	cells := make([]uint64, room)
-	copy(cells, r.blocks())
-	r.cells.Store(&cells[0])
-	r.room = uint16(room)
+	r.shape.Store(uint32(len(r.few))<<16 | uint32(r.length))
 }

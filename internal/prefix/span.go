@@ -62,7 +62,7 @@ func (r *run) spanCells() int {
 
 func (r *run) spanCell(k int) *atomic.Uint64 {
 	if k == 0 {
-		return &r.first
+		return &r.first[0]
 	}
 	return &r.more.Load().cells[k-1]
 }
@@ -71,8 +71,8 @@ func (r *run) spanCell(k int) *atomic.Uint64 {
 // through the places in order: the part of a span that is split off has to
 // come behind it to be seen when its first part has shrunk already.
 func (r *run) addSpan(behind int, w uint64) {
-	if behind < 0 && r.first.Load() == 0 {
-		r.first.Store(w)
+	if behind < 0 && r.first[0].Load() == 0 {
+		r.first[0].Store(w)
 		return
 	}
 	l := r.more.Load()
@@ -98,7 +98,7 @@ func (r *run) addSpan(behind int, w uint64) {
 // dropSpan empties the k-th place. Places may shift by it.
 func (r *run) dropSpan(k int) {
 	if k == 0 {
-		r.first.Store(0)
+		r.first[0].Store(0)
 		return
 	}
 	l := r.more.Load()

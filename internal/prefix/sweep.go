@@ -141,7 +141,7 @@ func (t *Tree) Retain(s Slot, keep func(fp uint64) bool) (removed int, ok bool) 
 
 // retainSpan cuts the blocks of one span for which keep is false.
 func (t *Tree) retainSpan(r ref, p *pod, w uint64, keep func(uint64) bool) (removed int) {
-	cells := r.blocks()
+	cells := r.all()
 	from := spanFrom(w)
 	for off := from; off < spanTo(w); off++ {
 		if keep(cells[off]) {
