@@ -98,6 +98,7 @@ func TestKillCutsAndRestartServes(t *testing.T) {
 		if err := f.Restart("sim-0"); err != nil {
 			t.Fatal(err)
 		}
+		http.DefaultClient.CloseIdleConnections() // to the server that is gone
 		complete(t, pod, completionsPath, idsPrompt(1, 32, `,"max_tokens":2`))
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -117,6 +118,7 @@ func TestRestartChangesTheEpoch(t *testing.T) {
 	if err := f.Restart(AllPods); err != nil {
 		t.Fatal(err)
 	}
+	http.DefaultClient.CloseIdleConnections() // to the server that is gone
 	waitReported(t, f)
 	after := r.last()
 	if after.Epoch <= before.Epoch || r.known(pod.Name) != 0 || f.Pods()[0].Address != pod.Address {

@@ -2,10 +2,52 @@ package vllm
 
 import (
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/google/go-cmp/cmp"
 )
+
+// The vectors that the picker's own implementation is tested with.
+func TestFingerprintVectors(t *testing.T) {
+	text, err := os.ReadFile("../../../testdata/fingerprints.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []struct {
+		Name, Model, Adapter, SaltHash, Root string
+		BlockSize                            int
+		Tokens                               []uint32
+		Fingerprints                         []string
+	}
+	if err := json.Unmarshal(text, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	tested := 0
+	for _, v := range vectors {
+		if v.BlockSize != TokensPerBlock {
+			continue // the simulated engine has one size only
+		}
+		tested++
+		root := newRoot(v.Model, v.Adapter, v.SaltHash)
+		var got []string
+		for _, h := range appendFingerprints(nil, root.hash, v.Tokens) {
+			got = append(got, fmt.Sprintf("%016x", h))
+		}
+		if len(v.Fingerprints) == 0 {
+			v.Fingerprints = nil
+		}
+		if diff := cmp.Diff(append([]string{v.Root}, v.Fingerprints...), append([]string{fmt.Sprintf("%016x", root.hash)}, got...)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", v.Name, diff)
+		}
+	}
+	if tested < 4 {
+		t.Errorf("only %d vectors have blocks of %d tokens", tested, TokensPerBlock)
+	}
+}
 
 // The formula of scoring.md §4, spelled out.
 func TestFingerprintFormula(t *testing.T) {
