@@ -145,14 +145,14 @@ func TestReportsHeldAndDropped(t *testing.T) {
 			if err := tt.stop(); err != nil {
 				t.Fatal(err)
 			}
-			intervals := func(n time.Duration) uint64 {
-				if err := clock.NewScaled(50).Sleep(t.Context(), n*DefaultReportInterval); err != nil {
+			pass := func(d time.Duration) uint64 {
+				if err := clock.NewScaled(50).Sleep(t.Context(), d); err != nil {
 					t.Fatal(err)
 				}
 				return f.Pods()[0].ReportSeq
 			}
-			before := intervals(4) // what was under way has left
-			if after := intervals(5); after != before {
+			before := pass(4 * DefaultReportInterval) // what was under way has left
+			if after := pass(5 * DefaultReportInterval); after != before {
 				t.Errorf("%d reports were sent", after-before)
 			}
 			if err := tt.end(); err != nil {
