@@ -26,8 +26,21 @@ var rules = []rule{
 	{
 		why:     "score is the pure engine: standard library only",
 		from:    []string{"score/..."},
+		not:     []string{"score/scoretest"},
 		only:    []string{"std", "score/..."},
 		example: [2]string{"score", "internal/clock"},
+	},
+	{
+		why:     "scoretest replays records, whose type is explain's; authors of scorers get nothing else with it",
+		from:    []string{"score/scoretest"},
+		only:    []string{"std", "score/...", "explain"},
+		example: [2]string{"score/scoretest", "pgregory.net/rapid"},
+	},
+	{
+		why:     "the engine needs no test kit",
+		from:    []string{"score", "explain/...", "cmd/...", "internal/..."},
+		deny:    []string{"score/scoretest"},
+		example: [2]string{"score", "score/scoretest"},
 	},
 	{
 		why:     "score does no I/O",
