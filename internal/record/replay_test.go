@@ -30,6 +30,9 @@ func TestRecordReplaysIdentically(t *testing.T) {
 		if again, _ := ring.Load(h); !cmp.Equal(rec, again) {
 			t.Fatalf("the same record twice: %s", cmp.Diff(rec, again))
 		}
+		if rendered := ring.Render(e); !cmp.Equal(rec, rendered) {
+			t.Fatalf("rendered without the ring: %s", cmp.Diff(rec, rendered))
+		}
 		checkAgainst(t, rec, e)
 		var line bytes.Buffer
 		if err := record.Encode(&line, rec); err != nil {

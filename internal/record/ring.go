@@ -138,37 +138,41 @@ type claim struct {
 }
 
 func (r *Ring) claim(e *Entry, size int) (c claim, ok bool) {
-	pods, weights := e.Inputs.Pods, e.Inputs.Weights
-	fits := func(x *roster) bool { return x.fits(e.Roster, pods) }
+	weights := e.Inputs.Weights
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var fresh *roster
-	if _, found := r.rosters.find(fits); !found { // rare: the pool has changed
-		r.mu.Unlock()
-		fresh = newRoster(e.Roster, pods)
-		r.mu.Lock()
-	}
-	more := int64(0)
-	if fresh != nil {
-		more = fresh.size() + rowOverhead
-	}
-	if !r.room(size, more+weightsSize(weights)+rowOverhead) {
-		return c, false
-	}
-	c.slab = r.slabs[len(r.slabs)-1]
-	if c.refs.roster, ok = r.rosters.find(fits); !ok {
-		if fresh == nil { // it has left while room was made
-			fresh = newRoster(e.Roster, pods)
+	for !ok {
+		if _, found := r.roster(e); !found && fresh == nil { // rare: the pool has changed
+			r.mu.Unlock()
+			fresh = newRoster(e.Roster, e.Inputs.Pods)
+			r.mu.Lock()
 		}
-		c.refs.roster = r.rosters.add(fresh, fresh.size(), c.slab.number)
+		more := weightsSize(weights) + rowOverhead
+		if fresh != nil {
+			more += fresh.size() + rowOverhead
+		}
+		if !r.room(size, more) {
+			return c, false
+		}
+		c.slab = r.slabs[len(r.slabs)-1]
+		if c.refs.roster, ok = r.roster(e); !ok && fresh != nil {
+			c.refs.roster, ok = r.rosters.add(fresh, fresh.size(), c.slab.number), true
+		}
 	}
-	if c.refs.weights, ok = r.weights.find(func(x *score.Weights) bool { return sameWeights(x, weights) }); !ok {
+	var found bool
+	if c.refs.weights, found = r.weights.find(func(x *score.Weights) bool { return sameWeights(x, weights) }); !found {
 		c.refs.weights = r.weights.add(weights.Clone(), weightsSize(weights), c.slab.number)
 	}
 	r.rosters.use(c.refs.roster, c.slab.number)
 	r.weights.use(c.refs.weights, c.slab.number)
 	c.buf, c.handle = c.slab.claim(size)
 	return c, true
+}
+
+// roster finds the names of an entry's pods.
+func (r *Ring) roster(e *Entry) (uint32, bool) {
+	return r.rosters.find(func(x *roster) bool { return x.fits(e.Roster, e.Inputs.Pods) })
 }
 
 // room drops the oldest slabs until one has room for size bytes and more bytes
