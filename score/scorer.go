@@ -3,6 +3,7 @@ package score
 import (
 	"context"
 	"fmt"
+	"strconv"
 )
 
 // Scorer is one scoring factor. The five built-in factors are Scorers, and a
@@ -127,11 +128,11 @@ func scoreCache(req *InferenceRequest, p *PodState) Result {
 	case req.Blocks == 0:
 		r.Detail = "not applicable: shorter than one block"
 	case state == Stale:
-		r.Detail = fmt.Sprintf("%.0f of %d blocks, %s old", p.Cache.Value, req.Blocks, age(p.Cache.Age))
+		r.Detail = fmt.Sprintf("%s of %d blocks, %s old", short(p.Cache.Value, 0), req.Blocks, age(p.Cache.Age))
 	case state == Unknown:
 		r.Detail = why(p, CacheMatch)
 	default:
-		r.Detail = fmt.Sprintf("%.0f of %d blocks", p.Cache.Value, req.Blocks)
+		r.Detail = fmt.Sprintf("%s of %d blocks", short(p.Cache.Value, 0), req.Blocks)
 	}
 	return r
 }
@@ -143,7 +144,7 @@ func scoreLoad(p *PodState, maxUtilization float64) Result {
 		r.Detail = why(p, Load)
 		return r
 	}
-	r.Detail = fmt.Sprintf("%.0f%% by %s", 100*p.Utilization.Value/maxUtilization, p.Utilization.Source)
+	r.Detail = fmt.Sprintf("%s%% by %s", short(100*p.Utilization.Value/maxUtilization, 0), p.Utilization.Source)
 	if state == Stale {
 		r.Detail += ", " + age(p.Utilization.Age) + " old"
 	}
@@ -171,9 +172,9 @@ func scoreHealth(p *PodState) Result {
 	case state == Unknown:
 		r.Detail = why(p, Health)
 	case state == Stale:
-		r.Detail = fmt.Sprintf("%.2f, %s old", p.Health.Value, age(p.Health.Age))
+		r.Detail = fmt.Sprintf("%s, %s old", short(p.Health.Value, 2), age(p.Health.Age))
 	case r.Detail == "":
-		r.Detail = fmt.Sprintf("%.2f", p.Health.Value)
+		r.Detail = short(p.Health.Value, 2)
 	}
 	return r
 }
@@ -197,4 +198,14 @@ func scoreAdapter(req *InferenceRequest, p *PodState) Result {
 		r.Detail += fmt.Sprintf(" (%d of %d slots)", n, p.MaxAdapters)
 	}
 	return r
+}
+
+// short is v with a number of decimals, or three digits and an exponent when it
+// is too large for any reading that makes sense.
+func short(v float64, decimals int) string {
+	const large = 1e9
+	if v >= large {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
