@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+)
+
+// failureKind is how a request failed, as far as health depends on it.
+type failureKind int
+
+const (
+	// failedOther covers what may pass by itself (a timeout, a reset) and
+	// answers that make no sense.
+	failedOther failureKind = iota
+	failedRefused
+	failedStatus
+)
+
+// failure is an error whose text is a reason fit for a person and a record.
+type failure struct {
+	kind   failureKind
+	reason string
+	cause  error
+}
+
+func (f *failure) Error() string { return f.reason }
+func (f *failure) Unwrap() error { return f.cause }
+
+// newClient returns a client that keeps connections to pods and goes to them
+// without a proxy: they are neighbours.
+func newClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext: (&net.Dialer{}).DialContext,
+		// The metrics, the health and the list of models may overlap.
+		MaxIdleConnsPerHost:    3,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		ReadBufferSize:         16 << 10,
+		WriteBufferSize:        1 << 10,
+	}}
+}
+
+// sameHost refuses redirects that leave the pod. Some servers answer /metrics
+// with a redirect to /metrics/.
+func sameHost(req *http.Request, via []*http.Request) error {
+	if len(via) > 2 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// query is one path of a target, prepared once and asked often.
+type query struct {
+	client  *http.Client
+	timeout time.Duration
+	req     *http.Request
+	port    string
+	invalid error
+}
+
+func newQuery(client *http.Client, base, path string, timeout time.Duration) *query {
+	q := &query{client: client, timeout: timeout}
+	u, err := url.Parse(strings.TrimRight(base, "/") + path)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		q.invalid = &failure{kind: failedOther, reason: "endpoint's URL is not http://host:port", cause: err}
+		return q
+	}
+	q.port = u.Port()
+	if q.port == "" {
+		q.port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	q.req = &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{
+		// Text is what the reader is made for. Compression would cost the
+		// engine's front end more than the bytes cost a cluster's network.
+		"Accept":          {"text/plain;version=0.0.4;q=1,*/*;q=0.1"},
+		"Accept-Encoding": {"identity"},
+		"User-Agent":      {"eppctl"},
+	}}
+	return q
+}
+
+// do asks and hands a 200 answer to read. Every error is a [failure].
+func (q *query) do(ctx context.Context, read func(*http.Response) error) error {
+	if q.invalid != nil {
+		return q.invalid
+	}
+	ctx, cancel := context.WithTimeout(ctx, q.timeout)
+	defer cancel()
+	resp, err := q.client.Do(q.req.WithContext(ctx))
+	if err != nil {
+		return q.failed(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		discard(resp.Body)
+		return &failure{kind: failedStatus, reason: fmt.Sprintf("HTTP %d on port %s", resp.StatusCode, q.port)}
+	}
+	if err := read(resp); err != nil {
+		return q.failed(ctx, err)
+	}
+	return nil
+}
+
+// unencoded refuses an answer in an encoding that was not accepted.
+func unencoded(resp *http.Response) error {
+	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return fmt.Errorf("answer is encoded (%.20q) though that was not accepted", enc)
+	}
+	return nil
+}
+
+// maxDiscard is how much of an unwanted body is read to keep its connection.
+const maxDiscard = 4 << 10
+
+// discard reads a short body to its end; the error says no more than that the
+// connection will not be used again.
+func discard(body io.Reader) { _, _ = io.CopyN(io.Discard, body, maxDiscard) }
+
+// failed turns an error of the transport or of reading the answer into a reason.
+func (q *query) failed(ctx context.Context, err error) error {
+	f := &failure{kind: failedOther, cause: err}
+	netErr, isNet := errors.AsType[net.Error](err)
+	_, isDNS := errors.AsType[*net.DNSError](err)
+	urlErr, isURL := errors.AsType[*url.Error](err)
+	switch {
+	case ctx.Err() != nil, isNet && netErr.Timeout():
+		f.reason = fmt.Sprintf("timeout after %v", q.timeout)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		f.kind, f.reason = failedRefused, "connection refused on port "+q.port
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		f.reason = "connection closed by the server on port " + q.port
+	case isDNS:
+		f.reason = "host name not found"
+	case isURL:
+		f.reason = clean(urlErr.Err.Error())
+	default:
+		f.reason = clean(err.Error())
+	}
+	return f
+}
+
+// maxReason bounds a reason that may quote what came over the wire.
+const maxReason = 160
+
+// clean makes a text fit for one line of a terminal.
+func clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	if r := []rune(text); len(r) > maxReason {
+		return string(r[:maxReason]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// ask makes one query of a real server.
+func ask(t testing.TB, base string) Scrape {
+	t.Helper()
+	w := NewWatcher(Config{}, nil)
+	t.Cleanup(w.cfg.Client.CloseIdleConnections)
+	return newWatch(w, Target{ID: "x", BaseURL: base}).scrape(t.Context())
+}
+
+func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestScrapeOverHTTP(t *testing.T) {
+	page := fixture(t, "vllm-busy.txt")
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Accept-Encoding"); r.URL.Path != "/metrics" || got != "identity" {
+			t.Errorf("asked for %s, encoding %q", r.URL.Path, got)
+		}
+		w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8") // as vLLM says
+		fmt.Fprint(w, page)
+	})
+	s := ask(t, server.URL+"/")
+	if s.Err != nil {
+		t.Fatal(s.Err)
+	}
+	if diff := cmp.Diff(parse(t, page), s.Page); diff != "" {
+		t.Errorf("page (-file +scraped):\n%s", diff)
+	}
+	if s.End.Before(s.Start) || s.Start.IsZero() {
+		t.Errorf("scrape from %v to %v", s.Start, s.End)
+	}
+}
+
+// cases M5 and M8 on real sockets
+func TestScrapeReasonsOverHTTP(t *testing.T) {
+	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := "http://" + closed.Addr().String()
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a redirect led to another host") })
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch strings.TrimSuffix(r.URL.Path, "/metrics") {
+		case "/long":
+			w.Header().Set("Content-Length", "5242880")
+			fmt.Fprint(w, strings.Repeat("# padding\n", 100))
+		case "/gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			fmt.Fprint(w, "\x1f\x8b")
+		case "/cut":
+			w.Header().Set("Content-Length", "1000")
+			fmt.Fprint(w, "vllm:num_requests_waiting 3\n")
+		case "/slash":
+			http.Redirect(w, r, "/slash/metrics/", http.StatusTemporaryRedirect)
+		case "/away":
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		case "/slash/metrics/":
+			w.Header().Set("Content-Type", textPlain)
+			fmt.Fprint(w, twoWaiting)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	port := server.URL[strings.LastIndex(server.URL, ":")+1:]
+	tests := []struct{ name, base, want string }{
+		{"404 (M5)", server.URL + "/none", "HTTP 404 on port " + port},
+		{"refused", dead, "connection refused on port " + dead[strings.LastIndex(dead, ":")+1:]},
+		{"says that it is 5 MB (M8)", server.URL + "/long", "read page: longer than 4194304 bytes"},
+		{"encoded unasked", server.URL + "/gzip", `answer is encoded ("gzip") though that was not accepted`},
+		{"cut", server.URL + "/cut", "connection closed by the server on port " + port},
+		{"redirect to a slash", server.URL + "/slash", "<nil>"},
+		{"redirect to another host", server.URL + "/away", "HTTP 307 on port " + port},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := ask(t, tt.base)
+			if got := fmt.Sprint(s.Err); got != tt.want {
+				t.Errorf("error %s, want %s", got, tt.want)
+			}
+			if s.Page.Waiting.Known != (s.Err == nil) {
+				t.Errorf("waiting = %+v with error %v", s.Page.Waiting, s.Err)
+			}
+		})
+	}
+}
+
+func TestConnectionsAreKept(t *testing.T) {
+	var conns atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/metrics") {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, `{"data":[]}`)
+	}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	w := NewWatcher(Config{}, nil)
+	t.Cleanup(w.cfg.Client.CloseIdleConnections)
+	pod := newWatch(w, Target{BaseURL: server.URL})
+	for range 20 {
+		if s := pod.scrape(t.Context()); s.Err == nil {
+			t.Fatal("a 404 was read as a page")
+		}
+		err := pod.models.do(t.Context(), func(r *http.Response) error {
+			_, err := ParseModels(r.Body)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := conns.Load(); got != 1 {
+		t.Errorf("%d connections for 40 requests one after the other, want 1", got)
+	}
+}
+
+func TestRunAgainstARealServer(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/metrics":
+			fmt.Fprint(w, twoWaiting)
+		case "/v1/models":
+			fmt.Fprint(w, `{"data":[{"id":"m"}]}`)
+		}
+	})
+	sink := &firstAnswers{all: make(chan struct{})}
+	w := NewWatcher(Config{}, sink)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	w.SetTargets([]Target{{ID: "x", Name: "x", BaseURL: server.URL}})
+	<-sink.all
+	cancel()
+	wg.Wait()
+	sink.mu.Lock()
+	defer sink.mu.Unlock()
+	if err := errors.Join(sink.errs...); err != nil || !sink.healthy {
+		t.Errorf("healthy %v, errors %v", sink.healthy, err)
+	}
+}
+
+// firstAnswers is a [Sink] that waits for one answer of each kind.
+type firstAnswers struct {
+	mu                       sync.Mutex
+	scraped, healthy, listed bool
+	errs                     []error
+	all                      chan struct{}
+	once                     sync.Once
+}
+
+func (f *firstAnswers) note(set *bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*set = true
+	f.errs = append(f.errs, err)
+	if f.scraped && f.healthy && f.listed {
+		f.once.Do(func() { close(f.all) })
+	}
+}
+
+func (f *firstAnswers) Scraped(_ Target, s Scrape)            { f.note(&f.scraped, s.Err) }
+func (f *firstAnswers) Probed(Target, Probe)                  { f.note(&f.healthy, nil) }
+func (f *firstAnswers) Listed(_ Target, _ []Model, err error) { f.note(&f.listed, err) }
+
+func TestParseModels(t *testing.T) {
+	tests := []struct {
+		name, body string
+		want       []Model
+		err        string
+	}{
+		{"base model", fixture(t, "vllm-models.json"), []Model{{ID: "tiny", Root: "./tiny", MaxLen: 2048}}, ""},
+		{"adapters", fixture(t, "vllm-models-lora.json"), []Model{
+			{ID: "tiny", Root: "./tiny", MaxLen: 2048},
+			{ID: "tiny-lora", Root: "./tiny-lora", Parent: "tiny"},
+			{ID: "second", Root: "./tiny-lora", Parent: "tiny"},
+		}, ""},
+		{"none", `{"object":"list","data":[]}`, []Model{}, ""},
+		{"lengths of no use", `{"data":[{"id":"a","max_model_len":-1},{"id":"b","max_model_len":1e300}]}`, []Model{{ID: "a"}, {ID: "b"}}, ""},
+		{"no list", `{}`, nil, `list of models has no "data"`},
+		{"no id", `{"data":[{"root":"x"}]}`, nil, "list of models has no id in entry 0"},
+		{"HTML", `<html>`, nil, "list of models is malformed: invalid character '<' looking for beginning of value"},
+		{"too long", `{"data":[` + strings.Repeat(" ", 1<<20) + `]}`, nil, "read list of models: longer than 1048576 bytes"},
+		{"too many", `{"data":[` + strings.Repeat(`{"id":"a"},`, 5000) + `{"id":"a"}]}`, nil, "list of models has more than 4096 entries"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ParseModels(strings.NewReader(tt.body))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("models (-want +got):\n%s", diff)
+			}
+			if tt.err == "" && err != nil || tt.err != "" && (err == nil || err.Error() != tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+func FuzzParseModels(f *testing.F) {
+	f.Add(fixture(f, "vllm-models-lora.json"))
+	f.Fuzz(func(t *testing.T, body string) {
+		models, err := ParseModels(strings.NewReader(body))
+		if err != nil && models != nil {
+			t.Errorf("models %v beside an error", models)
+		}
+		for _, m := range models {
+			if m.ID == "" || m.MaxLen < 0 {
+				t.Errorf("model %+v", m)
+			}
+		}
+	})
+}
+
+// BenchmarkScrape is one scrape over a loopback connection that is kept. The
+// time includes the server's side, which runs in the same process.
+func BenchmarkScrape(b *testing.B) {
+	for _, name := range []string{"vllm-busy.txt", "llmd-simulator.txt"} {
+		page := []byte(fixture(b, name))
+		b.Run("page="+name, func(b *testing.B) {
+			server := serve(b, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", textPlain)
+				w.Header().Set("Content-Length", fmt.Sprint(len(page)))
+				_, _ = w.Write(page)
+			})
+			w := NewWatcher(Config{}, nil)
+			defer w.cfg.Client.CloseIdleConnections()
+			pod := newWatch(w, Target{BaseURL: server.URL})
+			b.ReportAllocs()
+			for b.Loop() {
+				if s := pod.scrape(b.Context()); s.Err != nil {
+					b.Fatal(s.Err)
+				}
+			}
+		})
+	}
+}

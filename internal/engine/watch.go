@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/clock"
+)
+
+const (
+	// maxBackoff is the longest pause after failures, in the clock's time: as
+	// long as a scraped value stays fresh.
+	maxBackoff = 5 * time.Second
+	// missesUntilUnhealthy in a row: one slow answer of a busy server is no
+	// news.
+	missesUntilUnhealthy = 3
+	// jitter spreads the requests of many targets, as a share of the pause
+	// either way.
+	jitter = 0.1
+)
+
+// watch is the watching of one target: three loops, one each for the page, the
+// health and the models.
+type watch struct {
+	target  Target
+	cfg     *Config
+	sink    Sink
+	scrapes limiter
+	probes  limiter
+
+	metrics, health, models *query
+	scrapePause, listPause  pause
+
+	gone chan struct{}
+
+	// mu is held while the sink is called, so that retire can wait for it.
+	mu      sync.Mutex
+	retired bool
+	// misses are health probes in a row that failed.
+	misses int
+	down   bool
+}
+
+func newWatch(w *Watcher, t Target) *watch {
+	cfg := &w.cfg
+	return &watch{
+		target:  t,
+		cfg:     cfg,
+		sink:    w.sink,
+		scrapes: w.scrapes,
+		probes:  w.probes,
+		metrics: newQuery(cfg.Client, t.BaseURL, "/metrics", cfg.ScrapeTimeout),
+		health:  newQuery(cfg.Client, t.BaseURL, "/health", cfg.ProbeTimeout),
+		models:  newQuery(cfg.Client, t.BaseURL, "/v1/models", cfg.ProbeTimeout),
+		gone:    make(chan struct{}),
+	}
+}
+
+// run blocks until ctx ends or the target is retired.
+func (w *watch) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { w.scrapeLoop(ctx) })
+	wg.Go(func() { w.probeLoop(ctx) })
+	wg.Go(func() { w.listLoop(ctx) })
+	select {
+	case <-ctx.Done():
+	case <-w.gone:
+	}
+}
+
+// retire ends the watch; when it has returned, nothing more is delivered.
+func (w *watch) retire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.retired = true
+	close(w.gone)
+}
+
+// deliver calls the sink unless the target was left out or everything ends.
+func (w *watch) deliver(ctx context.Context, call func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.retired && ctx.Err() == nil {
+		call()
+	}
+}
+
+func (w *watch) scrapeLoop(ctx context.Context) {
+	failures := 0
+	for w.scrapes.enter(ctx) {
+		s := w.scrape(ctx)
+		w.scrapes.leave()
+		if ctx.Err() != nil {
+			return
+		}
+		w.logChange(ctx, failures, s.Err)
+		w.deliver(ctx, func() {
+			w.sink.Scraped(w.target, s)
+			if f := asFailure(s.Err); f != nil && f.kind == failedRefused {
+				w.judge(f, s.End)
+			}
+		})
+		pause := restOf(jittered(w.cfg.ScrapeInterval), s.End.Sub(s.Start))
+		failures++
+		if s.Err != nil {
+			pause = jittered(backoff(w.cfg.ScrapeInterval, failures, maxBackoff))
+		} else {
+			failures = 0
+		}
+		w.scrapePause.sleep(ctx, w.cfg.Clock, pause)
+	}
+}
+
+func (w *watch) scrape(ctx context.Context) Scrape {
+	s := Scrape{Start: w.cfg.Clock.Now()}
+	s.Err = w.metrics.do(ctx, func(r *http.Response) error {
+		if err := unencoded(r); err != nil {
+			return err
+		}
+		if limit := w.cfg.Limits.pageBytes(); r.ContentLength > limit {
+			return fmt.Errorf("read page: %w", tooLong(limit))
+		}
+		var err error
+		s.Page, err = ParsePage(r.Body, r.Header.Get("Content-Type"), w.cfg.Limits)
+		return err
+	})
+	if s.Err != nil {
+		s.Page = unknownPage(s.Err.Error())
+	}
+	s.End = w.cfg.Clock.Now()
+	return s
+}
+
+// logChange tells of the first failure and of the end of failures.
+func (w *watch) logChange(ctx context.Context, failures int, err error) {
+	pod := slog.String("pod", w.target.Name)
+	switch {
+	case err != nil && failures == 0:
+		w.cfg.Logger.WarnContext(ctx, "metrics page not readable", pod, slog.String("reason", err.Error()))
+	case err == nil && failures > 0:
+		w.cfg.Logger.InfoContext(ctx, "metrics page readable again", pod, slog.Int("failures", failures))
+	}
+}
+
+func (w *watch) probeLoop(ctx context.Context) {
+	for w.probes.enter(ctx) {
+		err := w.health.do(ctx, func(r *http.Response) error {
+			discard(r.Body)
+			return nil
+		})
+		w.probes.leave()
+		at := w.cfg.Clock.Now()
+		w.deliver(ctx, func() { w.judge(asFailure(err), at) })
+		_ = w.cfg.Clock.Sleep(ctx, jittered(w.cfg.ProbeInterval))
+	}
+}
+
+// judge tells the sink what a health probe's failure (nil: it succeeded) means.
+// A refusal and an answer other than 200 speak for themselves; what may be a
+// busy server or a lost packet counts from the third in a row.
+// The caller holds mu.
+func (w *watch) judge(f *failure, at time.Time) {
+	if f == nil {
+		w.misses = 0
+		if w.down {
+			// The server is back: whoever waits out a backoff need not.
+			w.down = false
+			w.scrapePause.end()
+			w.listPause.end()
+		}
+		w.sink.Probed(w.target, Probe{Healthy: true, At: at})
+		return
+	}
+	reason := f.reason
+	if f.kind == failedOther {
+		w.misses++
+		reason = fmt.Sprintf("%s, %d times in a row", f.reason, w.misses)
+	} else {
+		w.misses = missesUntilUnhealthy
+	}
+	if w.misses < missesUntilUnhealthy {
+		return
+	}
+	w.down = true
+	w.sink.Probed(w.target, Probe{Reason: reason, At: at})
+}
+
+func (w *watch) listLoop(ctx context.Context) {
+	failures := 0
+	for w.probes.enter(ctx) {
+		var models []Model
+		err := w.models.do(ctx, func(r *http.Response) error {
+			err := unencoded(r)
+			if err == nil {
+				models, err = ParseModels(r.Body)
+			}
+			return err
+		})
+		w.probes.leave()
+		if err != nil {
+			models = nil
+		}
+		w.deliver(ctx, func() { w.sink.Listed(w.target, models, err) })
+		pause := w.cfg.ModelsInterval
+		failures++
+		if err != nil {
+			// A list that failed is asked for again after a tenth of the interval.
+			pause = backoff(w.cfg.ModelsInterval/20, failures, w.cfg.ModelsInterval)
+		} else {
+			failures = 0
+		}
+		w.listPause.sleep(ctx, w.cfg.Clock, jittered(pause))
+	}
+}
+
+// asFailure is the failure behind an error of [query.do]; nil for none.
+func asFailure(err error) *failure {
+	f, _ := errors.AsType[*failure](err)
+	return f
+}
+
+// backoff doubles the pause with each failure (1, 2, …) up to a limit.
+func backoff(interval time.Duration, failures int, limit time.Duration) time.Duration {
+	for range failures {
+		if interval >= limit {
+			return limit
+		}
+		interval *= 2
+	}
+	return min(interval, limit)
+}
+
+// restOf is the pause until an interval is over of which took has passed. It is
+// at least half of the interval: a page that is slow to make is not asked for
+// without end.
+func restOf(interval, took time.Duration) time.Duration {
+	return max(interval-took, interval/2)
+}
+
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
+}
+
+// pause is a sleep that can be ended early.
+type pause struct {
+	mu   sync.Mutex
+	wake context.CancelFunc
+}
+
+// sleep returns after d, when end is called, or when ctx ends.
+func (p *pause) sleep(ctx context.Context, c clock.Clock, d time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.mu.Lock()
+	p.wake = cancel
+	p.mu.Unlock()
+	_ = c.Sleep(ctx, d) // the loops look at their own context
+}
+
+// end ends the sleep under way, if any.
+func (p *pause) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wake != nil {
+		p.wake()
+	}
+}
