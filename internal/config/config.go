@@ -42,6 +42,8 @@ type Config struct {
 	Intervals Intervals `yaml:"intervals" json:"intervals"`
 	Staleness Staleness `yaml:"staleness" json:"staleness"`
 	BlockSize int       `yaml:"blockSize" json:"blockSize"`
+	// AllowHeaders names the request headers that custom scorers may see.
+	AllowHeaders []string `yaml:"allowHeaders,omitempty" json:"allowHeaders,omitempty"`
 	// ScorerDeadlineMs is how long custom scorers may take, in wall time.
 	ScorerDeadlineMs float64 `yaml:"scorerDeadlineMs" json:"scorerDeadlineMs"`
 }

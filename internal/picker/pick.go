@@ -118,11 +118,10 @@ func (k *Pick) Done(end End) {
 	if first := k.firstByte.Load(); first > 0 {
 		o.TTFT = time.Duration(first)
 	}
-	k.picker.cfg.Ring.Complete(k.handle, o)
+	k.picker.cfg.Recorder.Complete(k.handle, o)
 	if k.picker.cfg.Observer != nil {
 		k.picker.cfg.Observer.Completed(k, o, k.stale(evicted, end))
 	}
-	k.picker.finished(k.handle)
 	k.picker.open.Add(-1)
 }
 

@@ -35,11 +35,18 @@ type Observer interface {
 	ScorerFailed(name string, how Failure)
 }
 
+// Recorder keeps decisions: a record.Ring, or a record.Store that also writes
+// files.
+type Recorder interface {
+	Append(e *record.Entry) record.Handle
+	Complete(h record.Handle, o *record.Outcome) bool
+}
+
 // Config is what a picker needs.
 type Config struct {
 	Pool      *pool.Pool
 	Tree      *prefix.Tree
-	Ring      *record.Ring
+	Recorder  Recorder
 	Clock     clock.Clock
 	Weights   score.Weights
 	Scorers   []Custom // in the order of Weights.Custom
@@ -49,8 +56,6 @@ type Config struct {
 	Logger    *slog.Logger
 	// ScorerDeadline is how long custom scorers may take, in wall time; default 1 ms.
 	ScorerDeadline time.Duration
-	// Finished is told each handle whose record is complete; nil = nobody.
-	Finished func(record.Handle)
 }
 
 // Picker picks pods. It is safe for concurrent use.
@@ -199,27 +204,20 @@ func (p *Picker) finish(s *scratch, c *Call, pick *Pick) (*Pick, error) {
 	e := &s.entry
 	e.Picked = s.picked
 	e.PredictedCached = s.predicted(c.Request)
-	pick.handle = p.cfg.Ring.Append(e)
+	pick.handle = p.cfg.Recorder.Append(e)
 	if p.cfg.Observer != nil {
 		p.cfg.Observer.Picked(e)
 	}
 	if s.picked < 0 {
 		refusal := s.refusal()
-		p.cfg.Ring.Complete(pick.handle, &record.Outcome{
+		p.cfg.Recorder.Complete(pick.handle, &record.Outcome{
 			Status: refusal.Status, Error: refusal.Reason, TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
 		})
-		p.finished(pick.handle)
 		return nil, refusal
 	}
 	p.open.Add(1)
 	pick.fill(s)
 	return pick, nil
-}
-
-func (p *Picker) finished(h record.Handle) {
-	if p.cfg.Finished != nil && h != 0 {
-		p.cfg.Finished(h)
-	}
 }
 
 // prepare fills in what is known before the look-up.

@@ -51,7 +51,7 @@ func newFleet(tb testing.TB, pods int, change func(*Config)) *fleet {
 		tb.Fatal(err)
 	}
 	ring := record.NewRing(record.RingConfig{Bytes: 32 << 20})
-	cfg := Config{Pool: p, Tree: tree, Ring: ring, Clock: clock.Wall{}, Weights: score.Default(), BlockSize: blockSize}
+	cfg := Config{Pool: p, Tree: tree, Recorder: ring, Clock: clock.Wall{}, Weights: score.Default(), BlockSize: blockSize}
 	if change != nil {
 		change(&cfg)
 	}
@@ -61,6 +61,15 @@ func newFleet(tb testing.TB, pods int, change func(*Config)) *fleet {
 	}
 	tb.Cleanup(picker.Close)
 	return &fleet{Picker: picker, pool: p, tree: tree, ring: ring, seq: map[string]uint64{}}
+}
+
+// newest is the record of the last decision.
+func (f *fleet) newest() (*explain.Record, bool) {
+	found, err := record.NewStore(f.ring, nil).Find(context.Background(), record.Query{Limit: 1})
+	if err != nil || len(found.Records) != 1 {
+		return nil, false
+	}
+	return found.Records[0], true
 }
 
 func podName(i int) string { return fmt.Sprintf("pod-%02d", i) }
@@ -262,10 +271,9 @@ func TestRefusals(t *testing.T) {
 		}
 	})
 	t.Run("a refused decision stands in the record with its outcome", func(t *testing.T) {
-		var handles []record.Handle
-		f := newFleet(t, 0, func(c *Config) { c.Finished = func(h record.Handle) { handles = append(handles, h) } })
+		f := newFleet(t, 0, nil)
 		status(f)
-		rec, ok := f.ring.Load(handles[0])
+		rec, ok := f.newest()
 		if !ok || rec.Result.Refused != "no-endpoint" || rec.Outcome.Status != 503 {
 			t.Errorf("record %+v", rec)
 		}
@@ -414,17 +422,15 @@ func TestFailingScorers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			seen := observer{}
-			var done record.Handle
 			f := newFleet(t, 2, func(c *Config) {
 				c.Observer = &seen
 				c.Scorers = []Custom{{Name: "x", Scorer: tc.scorer}}
 				c.Weights.Cache, c.Weights.Custom = .5, []score.CustomWeight{{Name: "x", Weight: .1}}
 				c.ScorerDeadline = 20 * time.Millisecond
-				c.Finished = func(h record.Handle) { done = h }
 			})
 			k := f.mustPick(t, call(prompt(64, 1)))
 			k.Done(end())
-			rec, ok := f.ring.Load(done)
+			rec, ok := f.newest()
 			if !ok {
 				t.Fatal("no record")
 			}
@@ -448,8 +454,7 @@ func TestFailingScorers(t *testing.T) {
 }
 
 func TestSecondBest(t *testing.T) {
-	var done record.Handle
-	f := newFleet(t, 2, func(c *Config) { c.Finished = func(h record.Handle) { done = h } })
+	f := newFleet(t, 2, nil)
 	f.scrape(0)
 	f.report(t, "pod-00", holds(prompt(64, 1)))
 	k := f.mustPick(t, call(prompt(64, 1)))
@@ -462,7 +467,7 @@ func TestSecondBest(t *testing.T) {
 		}
 	}
 	k.Done(end())
-	rec, _ := f.ring.Load(done)
+	rec, _ := f.newest()
 	if len(rec.Attempts) != 2 || rec.Attempts[0].Error != "connection refused" || rec.Attempts[1].Pod != "pod-01" {
 		t.Errorf("attempts %+v", rec.Attempts)
 	}

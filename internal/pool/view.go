@@ -18,6 +18,7 @@ type View struct {
 	Scrapes, Failures uint64
 	LastError         string
 	LastScrape        time.Time // zero = none yet
+	Listed            bool      // it has said which models it serves
 
 	ReportEpoch, ReportSeq uint64
 	LastReport             time.Time // zero = none yet
@@ -52,7 +53,8 @@ func (p *Pool) view(e *endpoint, now instant) View {
 		State: e.state(now, p.cfg.Limits), TreeBlocks: p.cfg.Tree.PodBlocks(e.slot),
 		Running: running,
 		Engine:  e.engine.kind, BlockSize: e.engine.blockSize, Blocks: e.engine.blocks,
-		Scrapes: e.engine.scrapes, Failures: e.engine.failures, LastError: e.engine.lastError, LastScrape: p.time(e.engine.lastScrape),
+		Scrapes: e.engine.scrapes, Failures: e.engine.failures, LastError: e.engine.lastError, Listed: e.listed != nil,
+		LastScrape:  p.time(e.engine.lastScrape),
 		ReportEpoch: e.report.epoch, ReportSeq: e.report.seq, LastReport: p.time(e.report.at), Reports: e.report.count,
 		ReportGaps: e.report.gaps, Resyncs: e.report.resyncs,
 	}

@@ -2,16 +2,16 @@ package record
 
 import "github.com/eppctl/eppctl/explain"
 
-// Render makes the document of an entry without keeping it, for a log line: the
-// same that [Ring.Load] gives before the outcome is known. Nil for an entry that
-// contradicts itself.
+// Render makes the document of a decision without recording it, for a log that
+// shows whole records; nil for an entry too large to record. It allocates.
 func (r *Ring) Render(e *Entry) *explain.Record {
 	s, ok := e.measure()
 	if !ok {
 		return nil
 	}
-	v := view{raw: make([]byte, s.total), roster: newRoster(e.Roster, e.Inputs.Pods), weights: e.Inputs.Weights}
-	v.raw[offState] = statePending
-	e.encode(v.raw, s, refs{})
+	raw := make([]byte, s.total)
+	e.encode(raw, s, refs{})
+	raw[offState] = statePending
+	v := view{raw: raw, roster: newRoster(e.Roster, e.Inputs.Pods), weights: e.Inputs.Weights.Clone()}
 	return v.record(r.keyed)
 }

@@ -1,0 +1,291 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/record"
+)
+
+const decisionsLong = `List recent decisions, newest first.
+
+Use it to find a request to explain, or to export decisions as JSON Lines: the
+records can be explained and replayed later, without the picker.`
+
+type decisionsFlags struct {
+	router    router
+	file      string
+	output    string
+	noHeaders bool
+	filter    admin.Filter
+}
+
+func newDecisions(s *cli.Streams) *cobra.Command {
+	var f decisionsFlags
+	c := &cobra.Command{
+		Use:   "decisions",
+		Short: "List recent decisions, newest first",
+		Long:  decisionsLong,
+		Example: example(`
+			# The last twenty
+			eppctl decisions --limit 20
+
+			# What went to one pod in the last ten minutes
+			eppctl decisions --pod sim-2 --since 10m
+
+			# Export everything that is recorded
+			eppctl decisions -o jsonl > decisions.jsonl`),
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, s) },
+	}
+	f.router.register(c)
+	fs := c.Flags()
+	fs.StringVarP(&f.file, "file", "f", "", "read decisions from this file of JSON Lines, - for standard input")
+	fs.StringVarP(&f.output, "output", "o", "", "output format: table, wide, json, yaml, jsonl or name")
+	fs.BoolVar(&f.noHeaders, "no-headers", false, "tables without their first line")
+	fs.StringVar(&f.filter.Pod, "pod", "", "only picks of this pod")
+	fs.StringVar(&f.filter.Model, "model", "", "only requests for this model")
+	fs.StringVar(&f.filter.Adapter, "adapter", "", "only requests for this LoRA adapter")
+	fs.StringVar(&f.filter.Since, "since", "", "only decisions since then: a duration like 10m, or a time (RFC 3339)")
+	fs.StringVar(&f.filter.Until, "until", "", "only decisions before then")
+	fs.BoolVar(&f.filter.Ties, "ties", false, "only ties in the score")
+	fs.BoolVar(&f.filter.Relaxed, "relaxed", false, "only decisions with every queue full")
+	fs.BoolVar(&f.filter.Refused, "refused", false, "only requests that no pod got")
+	fs.IntVar(&f.filter.Limit, "limit", 0, "at most so many (default 50; all for jsonl)")
+	_ = c.RegisterFlagCompletionFunc("pod", f.completePod(s)) // fails only for a flag that is not there
+	return c
+}
+
+// defaultLimit is how many decisions a list shows.
+const defaultLimit = 50
+
+func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
+	format, err := cli.ParseFormat(f.output, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONL, cli.FormatName)
+	if err != nil {
+		return usage(err, c)
+	}
+	if f.filter.Limit < 0 {
+		return usage(fmt.Errorf("--limit: must not be negative, got %d", f.filter.Limit), c)
+	}
+	if f.filter.Limit == 0 && format != cli.FormatJSONL {
+		f.filter.Limit = defaultLimit
+	}
+	out := &decisionsPrinter{printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, now: s.Now()}
+	out.start()
+	if err := f.each(c, s, out.add); err != nil {
+		return err
+	}
+	return out.finish()
+}
+
+// each visits the decisions of the file or the picker.
+func (f *decisionsFlags) each(c *cobra.Command, s *cli.Streams, visit func(*explain.Record) error) error {
+	if f.file == "" {
+		client, err := f.router.connect(c.Context(), s)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return clientError(client.Walk(c.Context(), f.filter, visit))
+	}
+	in, err := open(f.file, s)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	q, err := f.query(s.Now())
+	if err != nil {
+		return usage(err, c)
+	}
+	list, err := record.Select(in, q)
+	if errors.Is(err, record.ErrTorn) {
+		fmt.Fprintf(s.Err, "eppctl: warning: %s: %v\n", cli.Sanitize(f.file), err)
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.file, err)
+	}
+	for _, rec := range list {
+		if err := visit(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// query is the filter for decisions of a file. Durations count back from now.
+func (f *decisionsFlags) query(now time.Time) (q record.Query, err error) {
+	q = record.Query{
+		Pod: f.filter.Pod, Model: f.filter.Model, Adapter: f.filter.Adapter, Limit: f.filter.Limit,
+		Ties: f.filter.Ties, Relaxed: f.filter.Relaxed, Refused: f.filter.Refused,
+	}
+	if q.Since, err = moment("since", f.filter.Since, now); err != nil {
+		return q, err
+	}
+	q.Until, err = moment("until", f.filter.Until, now)
+	return q, err
+}
+
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, fmt.Errorf("--%s: %q is neither a duration like 10m nor a time like 2026-11-30T14:00:00Z", flag, text)
+	}
+	return t, nil
+}
+
+// decisionsPrinter prints decisions as they come, where the format allows.
+type decisionsPrinter struct {
+	printer cli.Printer
+	now     time.Time
+	table   *cli.Table
+	rows    []explain.Row
+	count   int
+}
+
+func (p *decisionsPrinter) start() {
+	p.table = p.printer.Table(
+		cli.Column{Name: "TIME"},
+		cli.Column{Name: "REQUEST", Min: 8},
+		cli.Column{Name: "TOKENS", Right: true},
+		cli.Column{Name: "PICKED", Min: 6},
+		cli.Column{Name: "SCORE", Right: true},
+		cli.Column{Name: "MARGIN", Right: true, Priority: 1},
+		cli.Column{Name: "DECIDED BY", Priority: 2},
+		cli.Column{Name: "OVER", Priority: 5, Min: 6},
+		cli.Column{Name: "CACHED", Right: true, Priority: 3},
+		cli.Column{Name: "STATUS", Right: true, Priority: 4},
+		cli.Column{Name: "TTFT", Right: true, Priority: 6},
+		cli.Column{Name: "FLAGS", Priority: 7},
+		cli.Column{Name: "MODEL", Wide: true},
+		cli.Column{Name: "TOOK", Right: true, Wide: true},
+		cli.Column{Name: "DECISION", Wide: true},
+	)
+}
+
+func (p *decisionsPrinter) add(rec *explain.Record) error {
+	p.count++
+	switch p.printer.Format {
+	case cli.FormatJSONL:
+		return p.printer.Line(rec)
+	case cli.FormatName:
+		_, err := fmt.Fprintln(p.printer.Streams.Out, cli.Sanitize(rec.RequestID))
+		return err
+	case cli.FormatJSON, cli.FormatYAML:
+		p.rows = append(p.rows, explain.Summarize(rec))
+	case cli.FormatTable, cli.FormatWide, cli.FormatText:
+		p.row(explain.Summarize(rec))
+	}
+	return nil
+}
+
+func (p *decisionsPrinter) row(r explain.Row) {
+	when := r.Time.Format(timeFormat)
+	if p.printer.Streams.OutIsTerminal {
+		when = r.Time.Local().Format(time.TimeOnly)
+	}
+	p.table.Row(
+		when, r.RequestID, fmt.Sprint(r.Tokens), orUnknown(r.Picked), number(r.Score, "%.3f"), number(r.Margin, "%+.3f"),
+		orUnknown(r.DecidedBy), orUnknown(r.Over), cached(r.CachedTokens, r.PredictedCached), whole(r.Status), seconds(r.TTFTSeconds),
+		strings.Join(r.Flags, ","), r.Model, seconds(&r.Took), r.DecisionID,
+	)
+}
+
+func (p *decisionsPrinter) finish() error {
+	switch p.printer.Format {
+	case cli.FormatJSON, cli.FormatYAML:
+		return p.printer.Document(decisionRows{APIVersion: explain.APIVersion, Kind: "DecisionRows", Items: p.rows})
+	case cli.FormatTable, cli.FormatWide, cli.FormatText:
+		if p.count == 0 {
+			_, err := fmt.Fprintln(p.printer.Streams.Err, "no decisions match")
+			return err
+		}
+		return p.table.Flush()
+	case cli.FormatJSONL, cli.FormatName:
+	}
+	return nil
+}
+
+// decisionRows is the JSON document of the list.
+type decisionRows struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Items      []explain.Row `json:"items"`
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return cli.Unknown
+	}
+	return s
+}
+
+func number(v *float64, format string) string {
+	if v == nil {
+		return cli.Unknown
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+func whole(v *int) string {
+	if v == nil {
+		return cli.Unknown
+	}
+	return fmt.Sprint(*v)
+}
+
+// cached is the engine's cached tokens against what was predicted.
+func cached(actual, predicted *int) string {
+	if actual == nil && predicted == nil {
+		return cli.Unknown
+	}
+	return whole(actual) + "/" + whole(predicted)
+}
+
+func seconds(v *float64) string {
+	if v == nil {
+		return cli.Unknown
+	}
+	d := time.Duration(*v * float64(time.Second))
+	if d < time.Millisecond {
+		return fmt.Sprintf("%dµs", d.Microseconds())
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// completePod offers the pods that recent decisions knew.
+func (f *decisionsFlags) completePod(s *cli.Streams) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
+		defer cancel()
+		quiet := router{server: f.router.server, quiet: true}
+		client, err := quiet.connect(ctx, s)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer client.Close()
+		pods, err := client.Pods(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []cobra.Completion
+		for _, p := range pods.Items {
+			out = append(out, cli.Sanitize(p.Pod))
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,182 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/record"
+)
+
+// timeFormat is how times are printed where they must be exact.
+const timeFormat = time.RFC3339Nano
+
+const explainLong = `Explain why a request went where it went, factor by factor.
+
+The decision is replayed by the very engine that took it, from the recorded inputs;
+the raw inputs stand beside every number. Use it when a request was slower than it
+should be, or went to a pod that you did not expect.`
+
+type explainFlags struct {
+	router router
+	file   string
+	output string
+	nth    int
+	flips  int
+	width  int
+}
+
+func newExplain(s *cli.Streams) *cobra.Command {
+	var f explainFlags
+	c := &cobra.Command{
+		Use:   "explain REQUEST|latest",
+		Short: "Explain why a request went where it went",
+		Long:  explainLong,
+		Example: example(`
+			# The last request
+			eppctl explain latest
+
+			# By the x-request-id of its response; the first characters are enough
+			eppctl explain 91c2f0a7
+
+			# From recorded decisions, without a picker
+			eppctl explain 91c2f0a7 -f decisions.jsonl
+
+			# For a script
+			eppctl explain latest -o json`),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: f.complete(s),
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, s, args[0]) },
+	}
+	f.router.register(c)
+	c.Flags().StringVarP(&f.file, "file", "f", "", "read decisions from this file of JSON Lines, - for standard input")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "output format: text, wide, json or yaml")
+	c.Flags().IntVar(&f.nth, "nth", 1, "which decision of a repeated request ID: 1 is the newest")
+	c.Flags().IntVar(&f.flips, "flips", 0, "for how many pods behind the winner to say what would have made them win")
+	c.Flags().IntVar(&f.width, "width", 0, "columns of the text (default: the terminal's, or 120)")
+	return c
+}
+
+func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
+	format, err := cli.ParseFormat(f.output, cli.FormatText, cli.FormatWide, cli.FormatJSON, cli.FormatYAML)
+	if err != nil {
+		return usage(err, c)
+	}
+	if f.nth < 1 {
+		return usage(fmt.Errorf("--nth: must be at least 1, got %d", f.nth), c)
+	}
+	if id == "" {
+		return usage(fmt.Errorf("an empty request ID stands for no request"), c)
+	}
+	rec, count, err := f.find(c.Context(), s, id)
+	if err != nil {
+		return err
+	}
+	if count > 1 {
+		fmt.Fprintf(s.Err, "%d decisions for this request ID, this is number %d from the newest (--nth)\n", count, f.nth)
+	}
+	report := explain.Explain(rec, explain.Options{Flips: f.flips})
+	if format == cli.FormatJSON || format == cli.FormatYAML {
+		return cli.Printer{Streams: s, Format: format}.Document(report)
+	}
+	return report.Text(s.Out, explain.TextOptions{
+		Width: f.columns(s), Wide: format == cli.FormatWide, Sanitize: cli.Sanitize,
+		Paint: func(tone explain.Tone, text string) string { return s.Paint(tones[tone], text) },
+	})
+}
+
+// tones maps what a line of an explanation is to what it looks like.
+var tones = map[explain.Tone]cli.Tone{
+	explain.Plain: cli.Plain, explain.Strong: cli.Strong, explain.Faint: cli.Faint,
+	explain.Good: cli.Good, explain.Warn: cli.Warn, explain.Bad: cli.Bad,
+}
+
+// columns is the width of the text: never more than is read with ease.
+func (f *explainFlags) columns(s *cli.Streams) int {
+	switch {
+	case f.width > 0:
+		return f.width
+	case s.OutIsTerminal && s.Width > 0:
+		return min(s.Width, 160)
+	}
+	return 120
+}
+
+// find gets the record from the file or the picker.
+func (f *explainFlags) find(ctx context.Context, s *cli.Streams, id string) (*explain.Record, int, error) {
+	if f.file != "" {
+		in, err := open(f.file, s)
+		if err != nil {
+			return nil, 0, err
+		}
+		defer in.Close()
+		rec, count, err := record.Search(in, id, f.nth)
+		if err != nil {
+			return nil, 0, fileError(fmt.Errorf("%s: %w", f.file, err))
+		}
+		return rec, count, nil
+	}
+	client, err := f.router.connect(ctx, s)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer client.Close()
+	found, err := client.Decision(ctx, id, f.nth)
+	if err != nil {
+		return nil, 0, clientError(err)
+	}
+	return found.Item, found.Count, nil
+}
+
+// open opens a file, or standard input for "-".
+func open(path string, s *cli.Streams) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(s.In), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, cli.WithHint(err, cli.ExitNotFound, "export decisions with 'eppctl decisions -o jsonl > FILE'")
+	}
+	return f, nil
+}
+
+// completeTimeout bounds what a completion may take; it is silent on failure.
+const completeTimeout = 500 * time.Millisecond
+
+// complete offers the latest request IDs with their pod and age.
+func (f *explainFlags) complete(s *cli.Streams) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		list := listForCompletion(c, s, &f.router, admin.Filter{ID: prefix, Limit: 50})
+		out := []cobra.Completion{cobra.CompletionWithDesc(record.Latest, "the newest decision")}
+		for _, rec := range list {
+			out = append(out, cobra.CompletionWithDesc(cli.Sanitize(rec.RequestID), cli.Sanitize(rec.Result.Pod)+", "+rec.Time.Format(time.TimeOnly)))
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+func listForCompletion(c *cobra.Command, s *cli.Streams, r *router, filter admin.Filter) []*explain.Record {
+	ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
+	defer cancel()
+	quiet := router{server: r.server, quiet: true}
+	client, err := quiet.connect(ctx, s)
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	list, err := client.Decisions(ctx, filter)
+	if err != nil {
+		return nil
+	}
+	return list.Items
+}

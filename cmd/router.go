@@ -1,0 +1,91 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/record"
+)
+
+// router is how a client command reaches a picker.
+type router struct {
+	server string
+	quiet  bool
+}
+
+func (r *router) register(c *cobra.Command) {
+	c.Flags().StringVar(&r.server, "server", "", "admin address of the picker: URL or host:port (default 127.0.0.1:9091)")
+}
+
+// connect finds the picker and says on standard error which one it is.
+func (r *router) connect(ctx context.Context, s *cli.Streams) (*admin.Client, error) {
+	where, err := admin.Locate(ctx, r.server, s.Env)
+	if err != nil {
+		return nil, clientError(err)
+	}
+	client, err := admin.NewClient(where.Server, admin.ClientOptions{})
+	if err != nil {
+		return nil, cli.WithHint(err, cli.ExitUsage, "give --server as host:port or as a URL")
+	}
+	if !r.quiet {
+		fmt.Fprintln(s.Err, cli.Sanitize(where.String()))
+	}
+	return client, nil
+}
+
+// clientError gives an error of the admin API its exit status and a hint.
+func clientError(err error) error {
+	if e, ok := errors.AsType[*admin.NotFoundError](err); ok {
+		return cli.WithHint(err, cli.ExitNotFound, e.Reach()+"\nlist recent decisions with 'eppctl decisions'")
+	}
+	if e, ok := errors.AsType[*admin.AmbiguousError](err); ok {
+		ids := make([]string, len(e.Candidates))
+		for i, c := range e.Candidates {
+			ids[i] = c.RequestID
+		}
+		return ambiguous(err, ids)
+	}
+	if e, ok := errors.AsType[*admin.UnreachableError](err); ok {
+		return cli.WithHint(err, cli.ExitUnreachable, e.Hint())
+	}
+	if e, ok := errors.AsType[*admin.VersionError](err); ok {
+		return cli.WithHint(err, cli.ExitUnreachable, e.Hint())
+	}
+	if e, ok := errors.AsType[*admin.RequestError](err); ok {
+		return cli.WithHint(err, cli.ExitUsage, e.Hint)
+	}
+	return err
+}
+
+// fileError gives an error of reading decisions from a file the same.
+func fileError(err error) error {
+	if e, ok := errors.AsType[*record.MissingError](err); ok {
+		reach := "the file holds no decisions"
+		if e.Read > 0 {
+			reach = fmt.Sprintf("the file holds %d decisions, from %s to %s", e.Read, e.Oldest.Format(timeFormat), e.Newest.Format(timeFormat))
+		}
+		return cli.WithHint(err, cli.ExitNotFound, reach)
+	}
+	if e, ok := errors.AsType[*record.AmbiguousError](err); ok {
+		return ambiguous(err, e.Candidates)
+	}
+	return err
+}
+
+// maxListed bounds how many candidates a hint lists.
+const maxListed = 10
+
+func ambiguous(err error, ids []string) error {
+	more := ""
+	if len(ids) > maxListed {
+		more = fmt.Sprintf("\nand %d more", len(ids)-maxListed)
+		ids = ids[:maxListed]
+	}
+	return cli.WithHint(err, cli.ExitNotFound, "give more of the ID, it is one of\n"+strings.Join(ids, "\n")+more)
+}

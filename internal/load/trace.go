@@ -1,0 +1,135 @@
+package load
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"time"
+)
+
+// BlockTokens is how many tokens a hash id of a trace stands for (Mooncake's
+// format).
+const BlockTokens = 512
+
+// maxTraceLine bounds a line of a trace, and maxInput a request's tokens.
+const (
+	maxTraceLine = 1 << 20
+	maxInput     = 1 << 20
+)
+
+// traceLine is one request of a trace in Mooncake's format.
+type traceLine struct {
+	Timestamp    float64  `json:"timestamp"` // milliseconds from the start
+	InputLength  int      `json:"input_length"`
+	OutputLength int      `json:"output_length"`
+	HashIDs      []uint64 `json:"hash_ids"`
+}
+
+// Arrival is one request of the traffic.
+type Arrival struct {
+	At   time.Duration // after the start, by the picker's clock
+	Path string
+	Body []byte
+	// conversation is the one whose next turn this is; nil in a trace.
+	conversation *conversation
+}
+
+// Trace reads the requests of a trace file, in order of their lines. rate is a
+// factor on the rate of arrivals: 2 halves the times between them.
+type Trace struct {
+	file  *os.File
+	lines *bufio.Scanner
+	name  string
+	line  int
+	rate  float64
+	model string
+}
+
+// OpenTrace opens a trace file.
+func OpenTrace(path string, rate float64) (*Trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trace{file: f, name: path, rate: rate, lines: bufio.NewScanner(f)}
+	t.lines.Buffer(nil, maxTraceLine)
+	return t, nil
+}
+
+// Close closes the file.
+func (t *Trace) Close() error { return t.file.Close() }
+
+// Next returns the next request; io.EOF at the end. Other errors name the line.
+func (t *Trace) Next() (*Arrival, error) {
+	for t.lines.Scan() {
+		t.line++
+		if len(t.lines.Bytes()) == 0 {
+			continue
+		}
+		l, err := parseLine(t.lines.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", t.name, t.line, err)
+		}
+		return &Arrival{
+			At:   time.Duration(l.Timestamp / t.rate * float64(time.Millisecond)),
+			Path: "/v1/completions", Body: l.body(t.model),
+		}, nil
+	}
+	if err := t.lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", t.name, t.line+1, err)
+	}
+	return nil, io.EOF
+}
+
+func parseLine(b []byte) (*traceLine, error) {
+	l := &traceLine{}
+	if err := json.Unmarshal(b, l); err != nil {
+		return nil, err
+	}
+	switch {
+	case !(l.Timestamp >= 0 && l.Timestamp <= math.MaxInt32):
+		return nil, fmt.Errorf("timestamp: must be milliseconds from the start, got %v", l.Timestamp)
+	case l.InputLength < 1 || l.InputLength > maxInput:
+		return nil, fmt.Errorf("input_length: must be between 1 and %d, got %d", maxInput, l.InputLength)
+	case l.OutputLength < 1 || l.OutputLength > maxInput:
+		return nil, fmt.Errorf("output_length: must be between 1 and %d, got %d", maxInput, l.OutputLength)
+	case len(l.HashIDs)*BlockTokens < l.InputLength:
+		return nil, errors.New("hash_ids: fewer than the input has blocks of 512 tokens")
+	}
+	return l, nil
+}
+
+// body is the request: every hash id stands for the same 512 token ids wherever
+// it occurs, and the last may be cut.
+func (l *traceLine) body(model string) []byte {
+	b := make([]byte, 0, 64+len(model)+7*l.InputLength)
+	b = append(b, `{"model":`...)
+	b = strconv.AppendQuote(b, model)
+	b = append(b, `,"max_tokens":`...)
+	b = strconv.AppendInt(b, int64(l.OutputLength), 10)
+	b = append(b, `,"prompt":[`...)
+	for i := range l.InputLength {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, tokenOf(l.HashIDs[i/BlockTokens], i%BlockTokens), 10)
+	}
+	return append(b, "]}"...)
+}
+
+// vocabulary is the number of different token ids that are made (Llama 3 has
+// 128,256; the last 256 are special).
+const vocabulary = 128_000
+
+// tokenOf is the i-th token id of a hash id's block: splitmix64 of both.
+func tokenOf(hash uint64, i int) uint64 {
+	z := hash*BlockTokens + uint64(i) + 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return (z ^ z>>31) % vocabulary
+}

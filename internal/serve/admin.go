@@ -1,0 +1,31 @@
+package serve
+
+import (
+	"net/http"
+
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/buildinfo"
+)
+
+func (s *Server) adminHandler() http.Handler {
+	deps := admin.Deps{
+		Decisions: s.store, Picker: s.picker, Pods: s.pool.Views, Tree: s.tree.Stats, Config: s.effective,
+		Level: s.opts.Level, Version: buildinfo.Read(), Clock: s.clock, Logger: s.log, AllowWrite: s.opts.AllowWrite,
+	}
+	if s.fleet != nil {
+		deps.Sim = s.fleet.Handler()
+	}
+	return admin.NewServer(deps)
+}
+
+// effective is the configuration in force, for the admin API. It holds no secret.
+func (s *Server) effective() any {
+	c := s.opts.Config
+	a := s.Addresses()
+	c.Addresses.Gateway, c.Addresses.Health, c.Addresses.Metrics = a.Gateway, a.Health, a.Metrics
+	c.Addresses.Admin, c.Addresses.Report = a.Admin, a.Report
+	return map[string]any{
+		"config": c, "policy": s.opts.Policy.String(), "recordDir": s.opts.RecordDir, "recordMemoryBytes": s.opts.RecordMemory,
+		"timeScale": s.clock.Scale(), "allowWrite": s.opts.AllowWrite, "drainSeconds": s.opts.Drain.Seconds(),
+	}
+}

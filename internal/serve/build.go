@@ -1,0 +1,241 @@
+package serve
+
+import (
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/gateway"
+	"github.com/eppctl/eppctl/internal/picker"
+	"github.com/eppctl/eppctl/internal/pool"
+	"github.com/eppctl/eppctl/internal/prefix"
+	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/report"
+	"github.com/eppctl/eppctl/internal/sim"
+	"github.com/eppctl/eppctl/internal/telemetry"
+	"github.com/eppctl/eppctl/score"
+)
+
+// Server is a picker with all that belongs to it, built and not yet running.
+type Server struct {
+	opts  Options
+	log   *slog.Logger
+	clock clock.Clock
+
+	listeners *listeners
+	tree      *prefix.Tree
+	pool      *pool.Pool
+	ring      *record.Ring
+	files     *record.Files // nil without a directory
+	store     *record.Store
+	metrics   *telemetry.Metrics
+	picker    *picker.Picker
+	gateway   *gateway.Gateway
+	watcher   *engine.Watcher
+	fleet     *sim.Fleet // nil without --sim
+	endpoints *endpointsWatch
+
+	servers []namedServer // in the order in which they end
+	ready   atomic.Bool
+}
+
+type namedServer struct {
+	name     string
+	server   *http.Server
+	listener net.Listener
+}
+
+// New builds a server: sockets are open and every setting is checked when it
+// returns. [Server.Run] or [Server.Close] has to follow.
+func New(opts Options) (*Server, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	weights, err := opts.Config.EngineWeights(opts.Custom)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Sim != nil && opts.ReportToken == "" {
+		opts.ReportToken = crand.Text()
+	}
+	s := &Server{opts: opts, log: opts.Logger, clock: clock.Wall{}}
+	if opts.Sim != nil {
+		s.clock = clock.NewScaled(opts.Sim.Speed)
+	}
+	if s.listeners, err = listen(opts.Config.Addresses); err != nil {
+		return nil, err
+	}
+	for _, build := range []func() error{
+		s.buildRecorder, s.buildPool, func() error { return s.buildPicker(weights) }, s.buildFleet, s.buildServers,
+	} {
+		if err := build(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Close frees what New opened, for a server that is not run.
+func (s *Server) Close() error {
+	s.listeners.close()
+	if s.fleet != nil {
+		return s.fleet.Close()
+	}
+	return nil
+}
+
+func (s *Server) buildRecorder() (err error) {
+	s.ring = record.NewRing(record.RingConfig{Bytes: s.opts.RecordMemory, Key: s.opts.RecordKey})
+	if s.opts.RecordDir != "" {
+		s.files, err = record.NewFiles(record.FilesConfig{Dir: s.opts.RecordDir, Ring: s.ring, Logger: s.log, Clock: s.clock})
+		if err != nil {
+			return fmt.Errorf("--record %s: %w", s.opts.RecordDir, err)
+		}
+	}
+	s.store = record.NewStore(s.ring, s.files)
+	return nil
+}
+
+func (s *Server) buildPool() error {
+	c := &s.opts.Config
+	s.tree = prefix.New()
+	s.pool = pool.New(pool.Config{
+		Clock: s.clock, Tree: s.tree, Limits: c.PoolLimits(), BlockSize: c.BlockSize, Logger: s.log, Models: c.PoolModels(),
+	})
+	s.watcher = engine.NewWatcher(engine.Config{
+		Clock:          s.clock,
+		ScrapeInterval: config.Milliseconds(c.Intervals.ScrapeMs),
+		ProbeInterval:  config.Milliseconds(c.Intervals.ProbeMs),
+		Logger:         s.log,
+	}, s.pool)
+	if s.opts.EndpointsFile != "" {
+		s.endpoints = &endpointsWatch{path: s.opts.EndpointsFile, logger: s.log, set: func(m []pool.Member) error {
+			return s.setMembers(append(m, s.opts.Endpoints...))
+		}}
+		return s.endpoints.load()
+	}
+	return s.setMembers(s.opts.Endpoints)
+}
+
+// setMembers changes the pool and whom the watcher looks at.
+func (s *Server) setMembers(members []pool.Member) error {
+	if err := s.pool.Set(members); err != nil {
+		return err
+	}
+	s.watcher.SetTargets(s.pool.Targets())
+	return nil
+}
+
+func (s *Server) buildPicker(weights score.Weights) (err error) {
+	sources := telemetry.Sources{
+		Pods: func() []score.PodState {
+			pods, _ := s.pool.States(nil, &pool.Query{Now: s.clock.Now()})
+			return pods
+		},
+		Tree:     s.tree.Stats,
+		Recorder: s.ring.Stats,
+		Weights:  func() *score.Weights { return s.picker.Weights() },
+		Open:     func() int { return s.picker.Open() },
+	}
+	if s.files != nil {
+		sources.FilesFailed = func() uint64 { return s.files.Stats().Errors }
+	}
+	s.metrics = telemetry.NewMetrics(sources)
+	s.picker, err = picker.New(picker.Config{
+		Pool: s.pool, Tree: s.tree, Recorder: s.store, Clock: s.clock, Weights: weights, Scorers: s.opts.Scorers,
+		Policy: s.opts.Policy, BlockSize: s.opts.Config.BlockSize, Logger: s.log,
+		ScorerDeadline: config.Milliseconds(s.opts.Config.ScorerDeadlineMs),
+		Observer:       telemetry.NewObserver(s.metrics, s.log, s.ring.Render),
+	})
+	if err != nil {
+		return err
+	}
+	aliases := map[string]string{}
+	for _, m := range s.opts.Config.Models {
+		for _, a := range m.Aliases {
+			aliases[a] = m.Name
+		}
+	}
+	s.gateway, err = gateway.New(gateway.Config{
+		Picker: s.picker, Clock: s.clock, Logger: s.log, MaxBody: s.opts.MaxBody, Aliases: aliases,
+		AllowHeaders: s.opts.Config.AllowHeaders,
+	})
+	return err
+}
+
+// buildFleet makes the simulated pods and their members in the pool.
+func (s *Server) buildFleet() (err error) {
+	o := s.opts.Sim
+	if o == nil {
+		return nil
+	}
+	s.fleet, err = sim.New(sim.Config{
+		Pods: o.Pods, Clock: s.clock, Model: o.Model, Profile: o.Profile, Blocks: o.Blocks,
+		Adapters: o.Adapters, MaxAdapters: o.MaxAdapters,
+		ReportURL:   func() string { return "http://" + address(s.listeners.report) + "/v1/reports" },
+		ReportToken: s.opts.ReportToken, ReportInterval: config.Milliseconds(s.opts.Config.Intervals.PodReportMs),
+		Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	members := slices.Clone(s.opts.Endpoints)
+	for _, p := range s.fleet.Pods() {
+		members = append(members, pool.Member{Name: p.Name, Address: p.Address, URL: p.URL})
+	}
+	return s.setMembers(members)
+}
+
+func (s *Server) buildServers() error {
+	metrics := http.NewServeMux()
+	metrics.Handle("GET /metrics", s.metrics.Handler(s.log))
+	s.add("gateway", s.gateway.Server(), s.listeners.gateway)
+	s.add("reports", s.plainServer(report.Handler(s.pool, s.opts.ReportToken, s.metrics.Report)), s.listeners.report)
+	s.add("admin", s.plainServer(s.adminHandler()), s.listeners.admin)
+	s.add("metrics", s.plainServer(metrics), s.listeners.metrics)
+	s.add("health", s.plainServer(s.healthHandler()), s.listeners.health)
+	return nil
+}
+
+func (s *Server) add(name string, server *http.Server, ln net.Listener) {
+	if ln != nil {
+		s.servers = append(s.servers, namedServer{name, server, ln})
+	}
+}
+
+// plainServer serves small answers to trusted callers.
+func (s *Server) plainServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+}
+
+func (s *Server) healthHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.ready.Load() {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}
+
+// Addresses are the real addresses of the listeners.
+func (s *Server) Addresses() Addresses {
+	a := s.listeners.addresses()
+	if s.opts.Sim != nil {
+		a.Model = s.fleet.Model()
+	}
+	return a
+}

@@ -1,0 +1,144 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/pool"
+)
+
+// ParseEndpoint reads an endpoint in the form name=http://host:port.
+func ParseEndpoint(text string) (pool.Member, error) {
+	name, address, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return pool.Member{}, fmt.Errorf("endpoint %q: must have the form name=http://host:port", text)
+	}
+	m, err := member(name, address)
+	if err != nil {
+		return m, fmt.Errorf("endpoint %q: %w", text, err)
+	}
+	return m, nil
+}
+
+func member(name, base string) (pool.Member, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return pool.Member{}, err
+	}
+	if u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return pool.Member{}, fmt.Errorf("%q must have the form http://host:port", base)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	address := net.JoinHostPort(u.Hostname(), port)
+	return pool.Member{Name: name, Address: address, URL: "http://" + address}, nil
+}
+
+// endpointsFile is the form of the file of --endpoints.
+type endpointsFile struct {
+	Endpoints []struct {
+		Name        string            `json:"name"`
+		URL         string            `json:"url"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+		MaxRunning  int               `json:"maxRunning"`
+		NotReady    bool              `json:"notReady"`
+		Terminating bool              `json:"terminating"`
+	} `json:"endpoints"`
+}
+
+// maxEndpointsFile bounds the file of --endpoints.
+const maxEndpointsFile = 4 << 20
+
+func readEndpoints(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxEndpointsFile+1))
+	if err == nil && len(b) > maxEndpointsFile {
+		err = fmt.Errorf("larger than %d bytes", maxEndpointsFile)
+	}
+	return b, err
+}
+
+// ParseEndpoints reads the file of --endpoints: YAML or JSON with a list of
+// endpoints, each with a name and a URL.
+func ParseEndpoints(b []byte) ([]pool.Member, error) {
+	var file endpointsFile
+	if err := yaml.UnmarshalStrict(b, &file); err != nil {
+		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "error unmarshaling JSON: "))
+	}
+	var problems []error
+	members := make([]pool.Member, 0, len(file.Endpoints))
+	for i, e := range file.Endpoints {
+		m, err := member(e.Name, e.URL)
+		if err == nil && e.Name == "" {
+			err = errors.New("name must not be empty")
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("endpoints[%d]: %w", i, err))
+		}
+		m.Labels, m.Annotations, m.MaxRunning = e.Labels, e.Annotations, e.MaxRunning
+		m.NotReady, m.Terminating = e.NotReady, e.Terminating
+		members = append(members, m)
+	}
+	return members, errors.Join(problems...)
+}
+
+// endpointsWatch follows the file of --endpoints.
+type endpointsWatch struct {
+	path   string
+	last   []byte
+	failed string
+	set    func([]pool.Member) error
+	logger *slog.Logger
+}
+
+// load reads the file once.
+func (w *endpointsWatch) load() error {
+	b, err := readEndpoints(w.path)
+	if err != nil {
+		return fmt.Errorf("--endpoints %s: %w", w.path, err)
+	}
+	if w.last != nil && bytes.Equal(b, w.last) {
+		w.failed = ""
+		return nil
+	}
+	members, err := ParseEndpoints(b)
+	if err == nil {
+		err = w.set(members)
+	}
+	if err != nil {
+		return fmt.Errorf("--endpoints %s: %w", w.path, err)
+	}
+	w.last, w.failed = b, ""
+	return nil
+}
+
+// run looks at the file every second of wall time. A file that can't be read
+// changes nothing, and is said once.
+func (w *endpointsWatch) run(ctx context.Context) error {
+	for (clock.Wall{}).Sleep(ctx, time.Second) == nil {
+		if err := w.load(); err != nil && err.Error() != w.failed {
+			w.failed = err.Error()
+			w.logger.Error("endpoints file not taken over, the last good one stands", slog.String("error", w.failed))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package serve
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/internal/picker"
+	"github.com/eppctl/eppctl/internal/pool"
+	"github.com/eppctl/eppctl/internal/sim/vllm"
+	"github.com/eppctl/eppctl/score"
+)
+
+// Options say what to serve.
+type Options struct {
+	Config  config.Config
+	Custom  []score.CustomWeight // of the registered custom scorers
+	Scorers []picker.Custom
+	Policy  picker.Policy
+
+	Sim           *Sim          // nil = no simulated fleet
+	Load          *Load         // nil = no built-in traffic; needs Sim
+	Endpoints     []pool.Member // fixed endpoints
+	EndpointsFile string        // watched; "" = none
+
+	RecordDir    string // "" = records stay in memory
+	RecordMemory int64  // bytes of the ring
+	RecordKey    []byte // keys the block ids in records; nil = random
+
+	ReportToken string // what pods must show; "" with Sim = a random one
+	AllowWrite  bool
+	AddrFile    string // where to write the real addresses; "" = nowhere
+	Drain       time.Duration
+	MaxBody     int64
+
+	Logger *slog.Logger
+	Level  *slog.LevelVar
+	// Ready is called once, when requests are welcome.
+	Ready func(Addresses)
+}
+
+// Sim describes the simulated fleet.
+type Sim struct {
+	Pods, Blocks int
+	Speed        float64 // simulated seconds in one of the wall's
+	Profile      string
+	Model        string
+	Adapters     []vllm.Adapter
+	MaxAdapters  int
+}
+
+// Addresses are the real addresses of the listeners, "" where there is none.
+type Addresses struct {
+	Gateway string `json:"gateway,omitempty"`
+	Health  string `json:"health,omitempty"`
+	Metrics string `json:"metrics,omitempty"`
+	Admin   string `json:"admin,omitempty"`
+	Report  string `json:"report,omitempty"`
+	// Model is a model that the fleet serves, for the first request; "" when not known.
+	Model string `json:"-"`
+}

@@ -1,0 +1,147 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eppctl/eppctl/internal/clock"
+)
+
+// Run serves until ctx ends or the built-in traffic has come to its end, lets
+// running requests finish, and returns when everything has ended.
+func (s *Server) Run(ctx context.Context) error {
+	// Everything runs on after ctx has ended, until the last request is done.
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	g, work := errgroup.WithContext(work)
+	s.start(g, work)
+
+	err := s.welcome(ctx, work)
+	if err == nil {
+		err = s.untilTheEnd(ctx, work)
+	}
+	s.ready.Store(false)
+	s.drain()
+	stop(nil)
+	s.end()
+	if werr := g.Wait(); werr != nil && !errors.Is(werr, context.Canceled) {
+		err = errors.Join(err, werr)
+	}
+	s.picker.Close()
+	s.gateway.Close()
+	return err
+}
+
+// start starts everything that runs.
+func (s *Server) start(g *errgroup.Group, ctx context.Context) {
+	for _, n := range s.servers {
+		g.Go(func() error {
+			if err := n.server.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("%s server: %w", n.name, err)
+			}
+			return nil
+		})
+	}
+	runners := []func(context.Context) error{s.watcher.Run}
+	if s.fleet != nil {
+		runners = append(runners, s.fleet.Run)
+	}
+	if s.files != nil {
+		runners = append(runners, s.files.Run)
+	}
+	if s.endpoints != nil {
+		runners = append(runners, s.endpoints.run)
+	}
+	for _, run := range runners {
+		g.Go(func() error { return run(ctx) })
+	}
+}
+
+// firstLook bounds the wait for the first scrape of every pod, in wall time.
+const firstLook = 5 * time.Second
+
+// welcome waits until the pods have been looked at once, and says that requests
+// are welcome. Pods that do not answer do not keep it waiting for long.
+func (s *Server) welcome(ctx, work context.Context) error {
+	bound, cancel := context.WithTimeout(ctx, firstLook)
+	defer cancel()
+	for !s.seenAll() && work.Err() == nil && (clock.Wall{}).Sleep(bound, 5*time.Millisecond) == nil {
+	}
+	if s.fleet != nil && work.Err() == nil {
+		_ = s.fleet.WaitReported(bound) // late reports only mean an unknown cache at first
+	}
+	a := s.Addresses()
+	if s.opts.AddrFile != "" {
+		if err := writeAddresses(s.opts.AddrFile, a); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil || work.Err() != nil {
+		return nil
+	}
+	s.ready.Store(true)
+	s.log.Info("ready", slog.Int("pods", len(s.pool.Targets())), slog.String("gateway", a.Gateway), slog.String("admin", a.Admin))
+	if s.opts.Ready != nil {
+		s.opts.Ready(a)
+	}
+	return nil
+}
+
+// seenAll reports whether every pod was scraped and has listed its models.
+func (s *Server) seenAll() bool {
+	for _, v := range s.pool.Views() {
+		if v.Scrapes == 0 || !v.Listed {
+			return false
+		}
+	}
+	return true
+}
+
+// untilTheEnd waits for the signal, for a part that fails, or for the end of
+// the built-in traffic.
+func (s *Server) untilTheEnd(ctx, work context.Context) error {
+	if s.opts.Load != nil {
+		err := s.runLoad(ctx)
+		if err != nil || !s.opts.Load.Stay {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		s.log.Info("shutting down", slog.Int("open", s.picker.Open()))
+	case <-work.Done():
+	}
+	return nil
+}
+
+// drain lets the gateway's requests finish, for the drain time at most.
+func (s *Server) drain() {
+	for _, n := range s.servers {
+		if n.name != "gateway" {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), s.opts.Drain)
+		defer cancel()
+		if err := n.server.Shutdown(ctx); err != nil {
+			s.log.Warn("drain time is over, running requests are cut", slog.Int("open", s.picker.Open()))
+			_ = n.server.Close() // what it closes are those requests
+		}
+	}
+}
+
+// end ends the other servers.
+func (s *Server) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	for _, n := range s.servers {
+		if err := n.server.Shutdown(ctx); err != nil {
+			_ = n.server.Close() // a caller that does not go
+		}
+	}
+}
