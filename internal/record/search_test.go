@@ -19,6 +19,7 @@ func lines(t *testing.T, ids ...string) io.Reader {
 		rec := &explain.Record{
 			APIVersion: explain.APIVersion, Kind: explain.KindDecision, RequestID: request, DecisionID: decision,
 			Time: time.Unix(int64(1000+i), 0).UTC(), Policy: explain.PolicyScores,
+			Result: explain.Result{Index: -1},
 		}
 		if err := Encode(&b, rec); err != nil {
 			t.Fatal(err)
