@@ -66,4 +66,8 @@ const (
 	KeyPredictedCached = "predictedCachedTokens"
 	KeyOutputTokens    = "outputTokens"
 	KeyStaleRouting    = "staleRouting"
+
+	KeyStack    = "stack"
+	KeyLevel    = "logLevel"
+	KeyPrevious = "previous"
 )

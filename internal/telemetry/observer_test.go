@@ -11,19 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/picker"
+	"github.com/eppctl/eppctl/internal/pool"
+	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/request"
 	"github.com/eppctl/eppctl/score"
 )
-
-// renderer keeps an entry in a ring and reads it back.
-func renderer() func(*record.Entry) *explain.Record {
-	r := ring()
-	return func(e *record.Entry) *explain.Record {
-		rec, _ := r.Load(r.Append(e))
-		return rec
-	}
-}
 
 func TestEventsByLevel(t *testing.T) {
 	for _, test := range []struct {
@@ -42,7 +37,7 @@ func TestEventsByLevel(t *testing.T) {
 	} {
 		t.Run(LevelName(test.level), func(t *testing.T) {
 			lines := logged(t, test.level, func(log *slog.Logger) {
-				o := NewObserver(NewMetrics(Sources{}), log, renderer())
+				o := NewObserver(NewMetrics(Sources{}), log, ring().Render)
 				o.Picked(newEntry(pod("pod-1", 4, 1), pod("pod-2", 0, 0)))
 				o.ScorerFailed("cost", picker.FailurePanic)
 				o.ended(ended{"req-1", "pod-1", 48}, &record.Outcome{Status: 200, TTFT: -1, Duration: time.Second}, false)
@@ -134,7 +129,7 @@ func TestScoringCompleteHoldsWhatReplays(t *testing.T) {
 	lost.Waiting, lost.Excluded = score.Reading{}, score.NotReady
 	entry := newEntry(pod("pod-1", 1, 0), pod("pod-2", 4, 0), lost)
 	lines := logged(t, slog.LevelDebug, func(log *slog.Logger) {
-		NewObserver(NewMetrics(Sources{}), log, renderer()).Picked(entry)
+		NewObserver(NewMetrics(Sources{}), log, ring().Render).Picked(entry)
 	})
 	line := lines[1]
 	var pods []string
@@ -168,7 +163,7 @@ func TestScoringCompleteHoldsWhatReplays(t *testing.T) {
 func TestTraceShowsKeyedIDsOnly(t *testing.T) {
 	entry := newEntry(pod("pod-1", 2, 0))
 	lines := logged(t, LevelTrace, func(log *slog.Logger) {
-		NewObserver(NewMetrics(Sources{}), log, renderer()).Picked(entry)
+		NewObserver(NewMetrics(Sources{}), log, ring().Render).Picked(entry)
 	})
 	walk := lines[2]
 	chain := walk["chain"].([]any)
@@ -238,6 +233,44 @@ func TestRequestCompleted(t *testing.T) {
 	}
 }
 
+// The picker itself tells the observer, from the pick to the end.
+func TestObserverOfAPicker(t *testing.T) {
+	tree := prefix.New()
+	p := pool.New(pool.Config{Clock: clock.Wall{}, Tree: tree, BlockSize: 16})
+	if err := p.Set([]pool.Member{{Name: "pod-1", Address: "10.0.0.1:8000"}}); err != nil {
+		t.Fatal(err)
+	}
+	m := NewMetrics(Sources{})
+	lines := logged(t, slog.LevelInfo, func(log *slog.Logger) {
+		pk, err := picker.New(picker.Config{
+			Pool: p, Tree: tree, Recorder: ring(), Clock: clock.Wall{}, Weights: score.Default(), BlockSize: 16,
+			Observer: NewObserver(m, log, nil),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pk.Close()
+		pick, err := pk.Pick(t.Context(), &picker.Call{
+			ID: "req-1", Path: "/v1/completions", Arrival: time.Now(), Client: secrets[1],
+			Headers: map[string][]string{"Authorization": {secrets[0]}},
+			Request: &request.Request{Model: "llama", Tokens: make([]uint32, 64), TotalTokens: 64, TokensFrom: "ids"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pick.Done(picker.End{Status: 200, ServedEndpoint: "10.0.0.1:8000", PromptTokens: 64, CachedTokens: 0, OutputTokens: 5})
+	})
+	if diff := cmp.Diff([]string{"INFO pod selected", "INFO request completed"}, messages(lines)); diff != "" {
+		t.Fatalf("events (-want +got):\n%s", diff)
+	}
+	if got := lines[1]; got["requestID"] != "req-1" || got["selectedPod"] != "pod-1" || got["outputTokens"] != 5. || got["ttftMs"] != nil {
+		t.Errorf("completed = %v, want the request's end without a time to first token", got)
+	}
+	expect(t, page(t, m), map[string]string{
+		`epp_routing_decisions_total{model="llama"}`: "1", `epp_requests_total{code="2xx"}`: "1", `epp_pod_picks_total{pod="pod-1"}`: "",
+	})
+}
+
 func TestNamesFromTheWireAreBounded(t *testing.T) {
 	entry := newEntry(pod("pod-1", 2, 0))
 	entry.Model = strings.Repeat("é", 1000)
@@ -256,7 +289,7 @@ func quiet() *slog.Logger {
 }
 
 func TestQuietObserverDoesNotAllocate(t *testing.T) {
-	o := NewObserver(NewMetrics(Sources{}), quiet(), renderer())
+	o := NewObserver(NewMetrics(Sources{}), quiet(), ring().Render)
 	entry := newEntry(pod("pod-1", 4, 1), pod("pod-2", 0, 0))
 	outcome := &record.Outcome{Status: 200, TTFT: time.Second, Duration: time.Second, PromptTokens: 64, CachedTokens: 48}
 	o.Picked(entry) // the series of its labels are made here
