@@ -117,7 +117,7 @@ func scenes() map[string]scene {
 		"relaxed":      {req: plain, weights: score.Default(), pods: []score.PodState{pod("sim-0", 100, .9, 20), pod("sim-1", 0, .5, 31)}},
 		"refused-429":  refused429(),
 		"refused-503":  {req: plain, weights: score.Default(), pods: []score.PodState{excluded(pod("sim-0", 9, .9, 2), score.NotReady), sick("sim-1")}, edit: failed(503)},
-		"no-pods":      {req: plain, weights: score.Default(), edit: failed(503)},
+		"no-pods":      noPods(),
 		"missing":      missing(),
 		"adapter":      adapter(),
 		"custom":       custom(),
@@ -172,6 +172,10 @@ func sick(name string) score.PodState {
 		p.Health.Value = .1
 		p.Notes = &score.Notes{score.Health: "probe failed 4 times: connection refused"}
 	})
+}
+
+func noPods() scene {
+	return scene{req: plain, weights: score.Default(), edit: failed(503)}
 }
 
 func missing() scene {

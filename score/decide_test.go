@@ -47,22 +47,26 @@ func TestWorkedExamples(t *testing.T) {
 		{
 			"cold start", plain,
 			[]score.PodState{pod("a", 0, .35, 2, 1, 1), pod("b", 0, .10, 0, 1, 1), pod("c", 0, .60, 5, 1, 1)},
-			[]float64{.32, .38, .255}, "b",
+			[]float64{.32, .38, .255},
+			"b",
 		},
 		{
 			"hot pod under load", plain,
 			[]score.PodState{pod("a", 1, .85, 12, 1, 1), pod("b", .25, .30, 1, 1, 1), pod("c", 0, .05, 0, 1, 1)},
-			[]float64{.77, .485, .39}, "a",
+			[]float64{.77, .485, .39},
+			"a",
 		},
 		{
 			"LoRA breaks the tie", withAdapter,
 			[]score.PodState{pod("a", .5, .40, 3, 1, 0), pod("b", .5, .40, 3, 1, 1), pod("c", .5, .55, 3, .8, 1)},
-			[]float64{.555, .605, .565}, "b",
+			[]float64{.555, .605, .565},
+			"b",
 		},
 		{
 			"fifth turn of a conversation", plain,
 			[]score.PodState{pod("a", .875, .70, 8, 1, 1), pod("b", .125, .30, 2, 1, 1), pod("c", 0, .10, 0, 1, 1)},
-			[]float64{.745, .405, .38}, "a",
+			[]float64{.745, .405, .38},
+			"a",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -120,7 +120,7 @@ func Score(t T, scorer score.Scorer, req *score.InferenceRequest, pods ...score.
 
 // call holds the arguments of one call of a scorer.
 type call struct {
-	ctx context.Context //nolint:containedctx // the arguments of a call, for its duration
+	ctx context.Context
 	req *score.InferenceRequest
 	pod *score.PodState
 	set *score.Summary
