@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"strings"
 	"time"
 
 	"github.com/eppctl/eppctl/explain"
@@ -123,6 +124,8 @@ func scenes() map[string]scene {
 		"custom":       custom(),
 		"excluded":     excludedAll(),
 		"retried":      retried(),
+		"all-failed":   allFailed(),
+		"gateway":      gateway(),
 		"policy":       policy(),
 		"damaged":      damaged(),
 		"unreplayable": unreplayable(),
@@ -252,6 +255,32 @@ func retried() scene {
 		}
 		rec.Outcome.ServedEndpoint, rec.Outcome.CachedTokens = "10.0.0.0:8000", new(1280)
 	}
+	return s
+}
+
+func allFailed() scene {
+	s := retried()
+	edit := s.edit
+	s.edit = func(rec *explain.Record) {
+		edit(rec)
+		rec.Outcome = explain.Outcome{
+			State: explain.OutcomeDone, Status: 502, Error: "upstream-error", DurationSeconds: new(75.5), PredictedCached: nil,
+		}
+	}
+	return s
+}
+
+// gateway has weights under which no cache is enough, and a weight with more
+// decimals than most.
+func gateway() scene {
+	w, err := score.Preset("api-gateway")
+	if err != nil {
+		panic(err)
+	}
+	w.Cache, w.Load, w.Generation = .4005, .1995, 3
+	s := clearWin()
+	s.weights, s.req.Adapter = w, "fr"
+	s.edit = func(rec *explain.Record) { rec.RequestID = "nightly-summary-" + strings.Repeat("x", 60) }
 	return s
 }
 

@@ -37,17 +37,32 @@ func (r *Report) retried() string {
 		return ""
 	}
 	var failed []string
-	last := r.Attempts[len(r.Attempts)-1]
 	for _, a := range r.Attempts {
 		if a.Error != "" {
 			failed = append(failed, a.Pod+": "+a.Error)
 		}
 	}
-	if last.Error != "" {
-		return fmt.Sprintf("all %d attempts failed (%s)", len(r.Attempts), strings.Join(failed, "; "))
+	last := r.Attempts[len(r.Attempts)-1]
+	return fmt.Sprintf("%s %s, after %s failed (%s)",
+		last.Pod, r.Outcome.attempt(&last), count(len(r.Attempts)-1, "attempt"), strings.Join(failed, "; "))
+}
+
+// attempt says how an attempt ended: an attempt without an error of its own has
+// answered only if the outcome says so.
+func (o *ReportOutcome) attempt(a *Attempt) string {
+	switch {
+	case a.Error != "":
+		return "failed: " + a.Error
+	case o.ServedEndpoint != nil && *o.ServedEndpoint == a.Endpoint:
+		return "answered"
+	case o.State == OutcomePending:
+		return "has not answered yet"
+	case o.State == OutcomeUnknown:
+		return "was tried"
+	case o.Error != "":
+		return "did not answer: " + o.Error
 	}
-	return fmt.Sprintf("%s served it, after %s failed (%s)",
-		last.Pod, count(len(r.Attempts)-1, "attempt"), strings.Join(failed, "; "))
+	return "did not answer"
 }
 
 // owners names the best of the excluded pods that would have beaten the winner.

@@ -233,11 +233,7 @@ func (r *Report) writeOutcome(p *page) {
 	}
 	p.fact(tone, "cached tokens", o.cacheText())
 	for i, a := range r.Attempts {
-		text := a.Pod + " (" + a.Endpoint + ") answered"
-		if a.Error != "" {
-			text = a.Pod + " (" + a.Endpoint + ") failed: " + a.Error
-		}
-		p.fact(Plain, fmt.Sprintf("attempt %d", i+1), text)
+		p.fact(Plain, fmt.Sprintf("attempt %d", i+1), a.Pod+" ("+a.Endpoint+") "+o.attempt(&a))
 	}
 	t := &r.Timings
 	p.fact(Plain, "picker", fmt.Sprintf("%s ms (parse %s, tokens %s, lookup %s, scorers %s, decide %s)",
