@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -285,12 +284,4 @@ func benchmarkMemory(b *testing.B, build func() *Tree) {
 		b.ReportMetric(float64(st.BytesEstimate)/float64(took), "estimate")
 		b.ReportMetric(float64(st.Blocks)/float64(st.Runs), "blocks/run")
 	}
-}
-
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

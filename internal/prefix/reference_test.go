@@ -45,7 +45,11 @@ func (r *reference) store(s Slot, blocks []uint64) bool {
 }
 
 func (r *reference) remove(s Slot, blocks []uint64) (int, bool) {
-	return r.retain(s, func(fp uint64) bool { return !slices.Contains(blocks, fp) })
+	gone := map[uint64]bool{}
+	for _, fp := range blocks {
+		gone[fp] = true
+	}
+	return r.retain(s, func(fp uint64) bool { return !gone[fp] })
 }
 
 func (r *reference) retain(s Slot, keep func(uint64) bool) (removed int, ok bool) {

@@ -153,8 +153,12 @@ func (t *runTable) drop(id uint32) {
 	for t.top > 0 && dir[t.top-1].Load() == nil {
 		t.top--
 	}
-	if half := len(dir) / 2; half >= minChunks && t.top <= half/2 {
-		t.resize(half)
+	size := len(dir)
+	for size > minChunks && t.top <= size/4 {
+		size /= 2
+	}
+	if size < len(dir) {
+		t.resize(size)
 		t.low = min(t.low, len(t.free))
 	}
 }

@@ -117,9 +117,9 @@ func (h *history) queries() [][]uint64 {
 	return all
 }
 
-func newHistory(rng func(int) int) *history {
+func newHistory(rng func(int) int, longest int) *history {
 	h := &history{rng: rng, tree: newTree(42, uint(rng(3))), ref: newReference(), pods: 1 + rng(6)}
-	h.chains = family(rng, 1+rng(8), 40)
+	h.chains = family(rng, 1+rng(8), longest)
 	for i := range h.pods {
 		h.tree.Admit(Slot{uint32(i), 0})
 		h.ref.admit(Slot{uint32(i), 0})
@@ -128,13 +128,45 @@ func newHistory(rng func(int) int) *history {
 }
 
 func TestTreeAgreesWithReference(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		draw := rapid.Uint64()
-		rng := func(n int) int { return int(draw.Draw(rt, "n") % uint64(n)) }
-		h := newHistory(rng)
-		for range 1 + rng(60) {
-			h.step(rt)
-			mustAgree(rt, h.ref, h.tree, h.queries())
+	for name, longest := range map[string]int{
+		"short chains": 40,
+		"chains longer than a run and than a piece": 2500,
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				draw := rapid.Uint64()
+				rng := func(n int) int { return int(draw.Draw(rt, "n") % uint64(n)) }
+				h := newHistory(rng, longest)
+				for range 1 + rng(2000/longest+10) {
+					h.step(rt)
+					mustAgree(rt, h.ref, h.tree, h.queries())
+				}
+			})
+		})
+	}
+}
+
+// FuzzTree reads a history from bytes.
+func FuzzTree(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
+	f.Add([]byte("\x02\x05\x03\x20\x01\x10\x01\x10\x00\x00\x01\x01\x0a\x0a\x11\x12\x13"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rng := func(n int) int {
+			if len(data) == 0 {
+				return 0
+			}
+			v := int(data[0])
+			data = data[1:]
+			if n > 256 && len(data) > 0 {
+				v |= int(data[0]) << 8
+				data = data[1:]
+			}
+			return v % n
+		}
+		h := newHistory(rng, 60)
+		for len(data) > 0 {
+			h.step(t)
+			mustAgree(t, h.ref, h.tree, h.queries())
 		}
 	})
 }
