@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -154,7 +155,7 @@ func TestWaitingOfSeveralSeries(t *testing.T) {
 		{
 			"twelve ranks", func() string {
 				var b strings.Builder
-				for _, r := range strings.Fields("10 2 11 0 1 3 4 5 6 7 8 9") {
+				for r := range strings.FieldsSeq("10 2 11 0 1 3 4 5 6 7 8 9") {
 					b.WriteString(`vllm:num_requests_waiting{engine="` + r + `"} 1` + "\n")
 				}
 				return b.String()
@@ -337,18 +338,19 @@ func TestPageOfSomethingElse(t *testing.T) {
 }
 
 func TestRanksAndAdaptersAreBounded(t *testing.T) {
-	var page, names strings.Builder
+	var ranks, adapters strings.Builder
 	for i := range 5000 {
-		n := string(rune('a'+i%26)) + strings.Repeat("x", i/26%20) + strings.Repeat("y", i/520)
-		page.WriteString(`vllm:num_requests_waiting{engine="` + n + `"} 1` + "\n")
-		names.WriteString(n + ",")
+		fmt.Fprintf(&ranks, "vllm:num_requests_waiting{engine=\"%d\"} 1\n", i)
+		fmt.Fprintf(&adapters, "vllm:lora_requests_info{running_lora_adapters=\"a%d\"} 1\n", i)
 	}
-	if _, err := ParsePage(strings.NewReader(page.String()), textPlain, Limits{}); err == nil {
-		t.Error("a page of 5000 ranks was accepted")
+	p, err := ParsePage(strings.NewReader(ranks.String()), textPlain, Limits{})
+	const tooMany = "page has more than 1024 ranks"
+	if diff := cmp.Diff(unknownPage(tooMany), p); diff != "" || err == nil || err.Error() != tooMany {
+		t.Errorf("5000 ranks: error %v, page (-want +got):\n%s", err, diff)
 	}
-	line := `vllm:lora_requests_info{running_lora_adapters="` + names.String() + `"} 1` + "\n"
-	p, err := ParsePage(strings.NewReader(line), textPlain, Limits{})
-	if err == nil && (p.AdaptersState.Known || p.Adapters != nil) {
-		t.Error("5000 adapters were accepted")
+	p = parse(t, adapters.String())
+	want := unknown("vllm:lora_requests_info", "vllm:lora_requests_info names more than 4096 adapters")
+	if diff := cmp.Diff(want, p.AdaptersState); diff != "" || p.Adapters != nil {
+		t.Errorf("5000 adapters: %d kept, state (-want +got):\n%s", len(p.Adapters), diff)
 	}
 }
