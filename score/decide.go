@@ -108,7 +108,7 @@ type Decision struct {
 	Order     []Rank // the first OrderLength eligible pods, best first
 	Results   []PodResult
 
-	ranks [OrderLength]rankKey
+	top top
 }
 
 // Decide picks a pod: eligibility, factor values, composite scores, order,
@@ -127,10 +127,10 @@ type Decision struct {
 func Decide(dst *Decision, req *InferenceRequest, pods []PodState, extra []FactorValues, weights *Weights, seed uint64) {
 	dst.reset(len(pods))
 	full := 0
-	w := weights.builtin()
+	w, maxQueue := weights.builtin(), float64(weights.MaxQueue)
 	for i := range pods {
 		r := &dst.Results[i]
-		evaluate(r, req, &pods[i], weights)
+		evaluate(r, req, &pods[i], weights, maxQueue)
 		r.WouldScore = composite(&w, &r.Values)
 		if len(weights.Custom) > 0 {
 			r.WouldScore, r.WouldScoreKnown = addCustom(r.WouldScore, r.WouldScoreKnown, weights.Custom, extra, i)
@@ -164,27 +164,24 @@ func (d *Decision) reset(pods int) {
 }
 
 // evaluate fills in a pod's factor values, states and exclusion.
-func evaluate(r *PodResult, req *InferenceRequest, p *PodState, w *Weights) {
-	maxQueue := float64(w.MaxQueue)
-	r.Values[CacheMatch], r.States[CacheMatch] = cacheMatch(req, p)
-	r.Values[Load], r.States[Load] = loadScore(p, w.MaxUtilization)
-	r.Values[QueueDepth], r.States[QueueDepth] = queueScore(p, maxQueue)
-	r.Values[Health], r.States[Health] = healthScore(p)
-	r.Values[AdapterMatch], r.States[AdapterMatch] = adapterMatch(req, p)
+func evaluate(r *PodResult, req *InferenceRequest, p *PodState, w *Weights, maxQueue float64) {
+	depth, known := p.QueueDepth()
+	v0, s0 := cacheMatch(req, p)
+	v1, s1 := loadScore(p, w.MaxUtilization)
+	v2, s2 := queueScore(p, depth, known, maxQueue)
+	v3, s3 := healthScore(p)
+	v4, s4 := adapterMatch(req, p)
+	r.Values = [NumFactors]float64{v0, v1, v2, v3, v4}
+	r.States = [NumFactors]State{s0, s1, s2, s3, s4}
 
-	r.Score, r.WouldScoreKnown = 0, true
-	for _, s := range r.States {
-		if s == Unknown || s == Stale {
-			r.WouldScoreKnown = false
-		}
-	}
-	r.Reason = p.Excluded
+	const missing = 1<<Unknown | 1<<Stale
+	r.WouldScoreKnown = (1<<s0|1<<s1|1<<s2|1<<s3|1<<s4)&missing == 0
+	r.Score, r.Reason = 0, p.Excluded
 	if r.Reason != Eligible {
 		return
 	}
-	depth, _ := p.QueueDepth()
 	switch {
-	case r.States[Health].Usable() && r.Values[Health] < HealthCutoff:
+	case s3.Usable() && v3 < HealthCutoff:
 		r.Reason = Unhealthy
 	case depth >= maxQueue:
 		r.Reason = QueueFull

@@ -37,12 +37,13 @@ func loadScore(p *PodState, maxUtilization float64) (float64, State) {
 	return 1 - ratio, Known
 }
 
-// queueScore is 1 − min((waiting + pending) / maxQueue, 1).
-func queueScore(p *PodState, maxQueue float64) (float64, State) {
-	if !number(p.Waiting) {
+// queueScore is 1 − min((waiting + pending) / maxQueue, 1) of what
+// [PodState.QueueDepth] says.
+func queueScore(p *PodState, depth float64, known bool, maxQueue float64) (float64, State) {
+	if !known {
 		return 0, lost(p.Waiting)
 	}
-	ratio := (p.Waiting.Value + float64(p.Pending)) / maxQueue
+	ratio := depth / maxQueue
 	if ratio > 1 {
 		return 0, Clamped
 	}

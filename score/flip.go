@@ -140,8 +140,8 @@ func (p *prober) span(f int) (from, best float64, state State) {
 		_, state = loadScore(pod, p.in.Weights.MaxUtilization)
 		return math.Abs(pod.Utilization.Value), 0, state // −0 becomes 0
 	case QueueDepth:
-		_, state = queueScore(pod, float64(p.in.Weights.MaxQueue))
-		from, _ = pod.QueueDepth()
+		from, known := pod.QueueDepth()
+		_, state = queueScore(pod, from, known, float64(p.in.Weights.MaxQueue))
 		return from, 0, state
 	case Health:
 		_, state = healthScore(pod)

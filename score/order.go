@@ -67,12 +67,22 @@ func order(first bool) int {
 	return 1
 }
 
+// top is the first pods found so far, best first. Keys stay where they are put;
+// what is moved to keep the order is a score and a byte.
+type top struct {
+	n      int
+	scores [OrderLength]float64
+	slots  [OrderLength]uint8 // of the keys, in order
+	keys   [OrderLength]rankKey
+}
+
 // rank finds the first OrderLength eligible pods by insertion into a short
 // sorted array: nearly all pods fail the comparison with its last entry.
 func (d *Decision) rank(pods []PodState, w *Weights, seed uint64) {
-	n := 0
+	t := &d.top
+	t.n = 0
 	best := 0.0
-	for i := range pods {
+	for i := range d.Results {
 		r := &d.Results[i]
 		if r.Reason != Eligible {
 			continue
@@ -83,42 +93,49 @@ func (d *Decision) rank(pods []PodState, w *Weights, seed uint64) {
 		case r.Score == best:
 			d.Tied++
 		}
-		if n == OrderLength && r.Score < d.ranks[n-1].score {
+		if t.n == OrderLength && r.Score < t.scores[OrderLength-1] {
 			continue
 		}
-		k := keyOf(i, r.Score, &pods[i], w, seed)
-		n = d.insert(&k, n)
+		t.insert(keyOf(i, r.Score, &pods[i], w, seed))
 	}
-	d.Order = appendRanks(d.Order, d.ranks[:n])
+	for i := range t.n {
+		d.Order = appendRank(d.Order, t.keys[t.slots[max(i, 1)-1]], t.keys[t.slots[i]])
+	}
 }
 
-// insert puts k into the sorted first n keys and returns their new number.
-func (d *Decision) insert(k *rankKey, n int) int {
-	at := n
-	for at > 0 {
-		if c, _ := k.compare(&d.ranks[at-1]); c >= 0 {
+// insert puts a key in its place, if it has one among the first.
+func (t *top) insert(k rankKey) {
+	at := t.n
+	for ; at > 0 && k.score >= t.scores[at-1]; at-- {
+		if k.score > t.scores[at-1] {
+			continue
+		}
+		if c, _ := k.compare(&t.keys[t.slots[at-1]]); c >= 0 {
 			break
 		}
-		at--
 	}
 	if at == OrderLength {
-		return n
+		return
 	}
-	n = min(n+1, OrderLength)
-	copy(d.ranks[at+1:n], d.ranks[at:n-1])
-	d.ranks[at] = *k
-	return n
+	slot := uint8(t.n)
+	if t.n == OrderLength {
+		slot = t.slots[OrderLength-1]
+	} else {
+		t.n++
+	}
+	for i := t.n - 1; i > at; i-- {
+		t.scores[i], t.slots[i] = t.scores[i-1], t.slots[i-1]
+	}
+	t.scores[at], t.slots[at], t.keys[slot] = k.score, slot, k
 }
 
-func appendRanks(dst []Rank, keys []rankKey) []Rank {
-	for i := range keys {
-		tie := ByNothing
-		if i > 0 {
-			_, tie = keys[i-1].compare(&keys[i])
-		}
-		dst = append(dst, Rank{Pod: keys[i].pod, Tie: tie})
+// appendRank adds a place to the order, behind the place before it.
+func appendRank(dst []Rank, before, k rankKey) []Rank {
+	tie := ByNothing
+	if len(dst) > 0 {
+		_, tie = before.compare(&k)
 	}
-	return dst
+	return append(dst, Rank{Pod: k.pod, Tie: tie})
 }
 
 // FullOrder is the order of all eligible pods, best first, for a decision that
@@ -134,5 +151,9 @@ func (d *Decision) FullOrder(pods []PodState, w *Weights, seed uint64) []Rank {
 		c, _ := a.compare(&b)
 		return c
 	})
-	return appendRanks(make([]Rank, 0, len(keys)), keys)
+	ranks := make([]Rank, 0, len(keys))
+	for i := range keys {
+		ranks = appendRank(ranks, keys[max(i, 1)-1], keys[i])
+	}
+	return ranks
 }

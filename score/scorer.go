@@ -152,7 +152,8 @@ func scoreLoad(p *PodState, maxUtilization float64) Result {
 }
 
 func scoreQueue(p *PodState, maxQueue int) Result {
-	v, state := queueScore(p, float64(maxQueue))
+	depth, known := p.QueueDepth()
+	v, state := queueScore(p, depth, known, float64(maxQueue))
 	r := Result{Value: v, State: state}
 	switch state {
 	case Unknown:
