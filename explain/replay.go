@@ -131,6 +131,9 @@ func (c *Candidate) fillCustom(in *score.Inputs, i int) error {
 		if !ok {
 			return fmt.Errorf("custom[%d]: unknown state %q", k, v.State)
 		}
+		if v.Value == nil && state.Usable() {
+			return fmt.Errorf("custom[%d]: state %s without a value", k, v.State)
+		}
 		in.Extra[k].Values[i] = score.Result{Value: deref(v.Value), State: state, Detail: v.Detail}
 	}
 	return nil

@@ -220,6 +220,8 @@ func CustomResult(extra []FactorValues, k, pod int) Result {
 	switch {
 	case r.State == Unknown || r.State == Stale:
 		r.Value = 0
+	case r.State > NotApplicable: // no state at all
+		r.Value, r.State = 0, Unknown
 	case !(r.Value >= 0 && r.Value <= math.MaxFloat64):
 		r.Value, r.State = 0, Unknown
 	case r.Value > 1:

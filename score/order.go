@@ -68,12 +68,16 @@ func order(first bool) int {
 }
 
 // top is the first pods found so far, best first. Keys stay where they are put;
-// what is moved to keep the order is a score and a byte.
+// only places are moved to keep the order.
 type top struct {
 	n      int
-	scores [OrderLength]float64
-	slots  [OrderLength]uint8 // of the keys, in order
+	places [OrderLength]place
 	keys   [OrderLength]rankKey
+}
+
+type place struct {
+	score float64
+	slot  int // of the key
 }
 
 // rank finds the first OrderLength eligible pods by insertion into a short
@@ -93,47 +97,56 @@ func (d *Decision) rank(pods []PodState, w *Weights, seed uint64) {
 		case r.Score == best:
 			d.Tied++
 		}
-		if t.n == OrderLength && r.Score < t.scores[OrderLength-1] {
+		if t.n == OrderLength && r.Score < t.places[OrderLength-1].score {
 			continue
 		}
-		t.insert(keyOf(i, r.Score, &pods[i], w, seed))
+		k := keyOf(i, r.Score, &pods[i], w, seed)
+		t.insert(&k)
 	}
 	for i := range t.n {
-		d.Order = appendRank(d.Order, t.keys[t.slots[max(i, 1)-1]], t.keys[t.slots[i]])
+		d.Order = appendRank(d.Order, &t.keys[t.places[max(i, 1)-1].slot], &t.keys[t.places[i].slot])
 	}
 }
 
 // insert puts a key in its place, if it has one among the first.
-func (t *top) insert(k rankKey) {
-	at := t.n
-	for ; at > 0 && k.score >= t.scores[at-1]; at-- {
-		if k.score > t.scores[at-1] {
-			continue
-		}
-		if c, _ := k.compare(&t.keys[t.slots[at-1]]); c >= 0 {
-			break
-		}
-	}
+func (t *top) insert(k *rankKey) {
+	at := t.find(k)
 	if at == OrderLength {
 		return
 	}
-	slot := uint8(t.n)
+	slot := t.n
 	if t.n == OrderLength {
-		slot = t.slots[OrderLength-1]
+		slot = t.places[OrderLength-1].slot
 	} else {
 		t.n++
 	}
-	for i := t.n - 1; i > at; i-- {
-		t.scores[i], t.slots[i] = t.scores[i-1], t.slots[i-1]
+	copy(t.places[at+1:t.n], t.places[at:])
+	t.places[at] = place{k.score, slot}
+	t.keys[slot] = *k
+}
+
+// find is the place in the order that a key belongs to.
+func (t *top) find(k *rankKey) int {
+	if t.n == 0 || k.score > t.places[0].score {
+		return 0
 	}
-	t.scores[at], t.slots[at], t.keys[slot] = k.score, slot, k
+	at := t.n
+	for ; at > 0 && k.score >= t.places[at-1].score; at-- {
+		if k.score > t.places[at-1].score {
+			continue
+		}
+		if c, _ := k.compare(&t.keys[t.places[at-1].slot]); c >= 0 {
+			break
+		}
+	}
+	return at
 }
 
 // appendRank adds a place to the order, behind the place before it.
-func appendRank(dst []Rank, before, k rankKey) []Rank {
+func appendRank(dst []Rank, before, k *rankKey) []Rank {
 	tie := ByNothing
 	if len(dst) > 0 {
-		_, tie = before.compare(&k)
+		_, tie = before.compare(k)
 	}
 	return append(dst, Rank{Pod: k.pod, Tie: tie})
 }
@@ -153,7 +166,7 @@ func (d *Decision) FullOrder(pods []PodState, w *Weights, seed uint64) []Rank {
 	})
 	ranks := make([]Rank, 0, len(keys))
 	for i := range keys {
-		ranks = appendRank(ranks, keys[max(i, 1)-1], keys[i])
+		ranks = appendRank(ranks, &keys[max(i, 1)-1], &keys[i])
 	}
 	return ranks
 }

@@ -184,6 +184,24 @@ func (c *Config) EngineWeights(custom []score.CustomWeight) (score.Weights, erro
 	return w, w.Validate()
 }
 
+// Effective is the configuration with every weight and limit that is in force
+// spelled out; [Parse] reads it back to the same weights.
+func (c *Config) Effective(custom []score.CustomWeight) (Config, error) {
+	w, err := c.EngineWeights(custom)
+	if err != nil {
+		return *c, err
+	}
+	out := *c
+	out.Preset, out.MaxQueue = "", w.MaxQueue
+	out.Weights = map[string]float64{
+		"cache": w.Cache, "load": w.Load, "queue": w.Queue, "health": w.Health, "adapter": w.Adapter,
+	}
+	for _, k := range w.Custom {
+		out.Weights[k.Name] = k.Weight
+	}
+	return out, nil
+}
+
 // Validate returns all that is wrong with the configuration, each problem with
 // its key.
 func (c *Config) Validate(custom []score.CustomWeight) error {

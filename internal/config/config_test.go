@@ -46,6 +46,37 @@ func TestYAMLReadsBack(t *testing.T) {
 	}
 }
 
+func TestEffectiveReadsBackToTheSameWeights(t *testing.T) {
+	cost := []score.CustomWeight{{Name: "cost", Weight: .05}}
+	c, err := Parse([]byte("preset: api-gateway\nweights: {cache: 0.35}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := c.EngineWeights(cost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	effective, err := c.Effective(cost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := effective.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := again.EngineWeights([]score.CustomWeight{{Name: "cost", Weight: .9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("weights (-want +got):\n%s\nfrom\n%s", diff, b)
+	}
+}
+
 func TestErrorsNameThePlace(t *testing.T) {
 	for _, tc := range []struct{ name, file, want string }{
 		{"unknown key", "maxQueue: 9\nmaxQueu: 8\n", "line 2: unknown key maxQueu: did you mean maxQueue?"},

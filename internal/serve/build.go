@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/eppctl/eppctl/internal/sim"
 	"github.com/eppctl/eppctl/internal/telemetry"
 	"github.com/eppctl/eppctl/score"
+	"github.com/eppctl/eppctl/score/cost"
 )
 
 // Server is a picker with all that belongs to it, built and not yet running.
@@ -189,8 +191,16 @@ func (s *Server) buildFleet() (err error) {
 		return err
 	}
 	members := slices.Clone(s.opts.Endpoints)
-	for _, p := range s.fleet.Pods() {
-		members = append(members, pool.Member{Name: p.Name, Address: p.Address, URL: p.URL})
+	pods := s.fleet.Pods()
+	for i, p := range pods {
+		price := cost.OnDemandA100
+		if i >= len(pods)-o.Spot {
+			price = cost.SpotA10G
+		}
+		members = append(members, pool.Member{
+			Name: p.Name, Address: p.Address, URL: p.URL,
+			Annotations: map[string]string{cost.PriceKey: strconv.FormatFloat(price, 'f', -1, 64)},
+		})
 	}
 	return s.setMembers(members)
 }

@@ -47,6 +47,7 @@ type Sim struct {
 	Model        string
 	Adapters     []vllm.Adapter
 	MaxAdapters  int
+	Spot         int // pods, the last ones, that are labelled with the price of a spot A10G
 }
 
 // Addresses are the real addresses of the listeners, "" where there is none.
