@@ -171,7 +171,10 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 		Picker: s.picker, Clock: s.clock, Logger: s.log, MaxBody: s.opts.MaxBody, Aliases: aliases,
 		AllowHeaders: s.opts.Config.AllowHeaders,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.registerGateway()
 }
 
 // buildFleet makes the simulated pods and their members in the pool.
