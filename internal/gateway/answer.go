@@ -11,9 +11,9 @@ import (
 // answer is a pod's response body on its way to the client.
 type answer struct {
 	io.ReadCloser
-	x       *exchange
-	trailer http.Header
-	usage   *usageReader // nil when the answer can't hold any
+	x     *exchange
+	res   *http.Response
+	usage *usageReader // nil when the answer can't hold any
 
 	complete bool  // the pod's end was read
 	broken   error // why it was not
@@ -32,7 +32,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		a.complete = true
-		strip(a.trailer)
+		strip(a.res.Trailer) // it has just come
 	case err != nil:
 		a.broken = err
 	}
@@ -66,7 +66,7 @@ func formatOf(h http.Header) format {
 
 // watch puts the exchange's readers between the pod's body and the client.
 func (x *exchange) watch(res *http.Response) {
-	a := &answer{ReadCloser: res.Body, x: x, trailer: res.Trailer}
+	a := &answer{ReadCloser: res.Body, x: x, res: res}
 	x.answer, res.Body = a, a
 	f := formatOf(res.Header)
 	if f == opaque || res.Request.Method == http.MethodHead || res.ContentLength == 0 {

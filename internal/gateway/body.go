@@ -78,21 +78,32 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request) (*payload, error)
 	if r.Body == nil || r.Body == http.NoBody {
 		return p, nil
 	}
+	control := http.NewResponseController(w)
 	if r.ContentLength > g.cfg.MaxBody {
-		w.Header().Set("Connection", "close") // the rest will not be read
+		abandonBody(w, control)
 		return p, tooLarge(g.cfg.MaxBody)
 	}
-	control := http.NewResponseController(w)
 	// Not every ResponseWriter has deadlines; the server's has.
 	_ = control.SetReadDeadline(in(g.cfg.BodyTimeout))
 	err := p.fill(http.MaxBytesReader(w, r.Body, g.cfg.MaxBody), r.ContentLength, g.cfg.MaxBody)
-	// It would end the connection's watch for the client's hanging up.
-	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {
-		w.Header().Set("Connection", "close")
+		abandonBody(w, control)
 		return p, g.unread(err)
 	}
+	// A deadline would also end the connection's watch for the client's hanging up.
+	_ = control.SetReadDeadline(time.Time{})
 	return p, nil
+}
+
+// linger is how long the rest of an unwanted body is read for, so that its
+// sender gets to see the answer.
+const linger = 500 * time.Millisecond
+
+// abandonBody gives the connection up after the answer. Without a deadline
+// net/http would wait for the rest for as long as the client likes.
+func abandonBody(w http.ResponseWriter, control *http.ResponseController) {
+	w.Header().Set("Connection", "close")
+	_ = control.SetReadDeadline(in(linger))
 }
 
 var errNoMemory = errors.New("no memory for the body")

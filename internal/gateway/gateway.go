@@ -199,6 +199,7 @@ func modify(res *http.Response) error {
 	}
 	x, h := of(res.Request.Context()), res.Header
 	strip(h)
+	strip(res.Trailer) // as announced
 	h.Set(headerRequestID, x.id)
 	h.Set(headerEndpoint, x.pick.Endpoint())
 	h.Set(headerPod, x.pick.Pod())

@@ -1,5 +1,7 @@
 package gateway
 
+import "bytes"
+
 // class says what a byte of an answer is to somebody who watches for a member.
 type class uint8
 
@@ -177,24 +179,66 @@ func (s *scanner) keyByte(c byte) {
 	}
 }
 
+// What ends a run of bytes that change nothing, by the state of the scanner.
+const (
+	endsLine uint8 = 1 << iota
+	endsText
+	endsSpace // and numbers and words: what stands between strings and brackets
+)
+
+var ends = [256]uint8{
+	'\n': endsLine | endsText | endsSpace,
+	'\r': endsLine | endsText | endsSpace,
+	'"':  endsText | endsSpace, '\\': endsText,
+	'{': endsSpace, '}': endsSpace, '[': endsSpace, ']': endsSpace, ',': endsSpace, ':': endsSpace,
+}
+
+// run says what ends the present run; 0 when the next byte matters anyhow.
+func (s *scanner) run() uint8 {
+	switch {
+	case s.sse && s.at == lineSkipped:
+		return endsLine
+	case s.sse && s.at != len(dataField), s.spot == inKey, s.spot == inValue, s.escaped:
+		return 0
+	case s.quoted:
+		return endsText
+	}
+	return endsSpace
+}
+
 // idle is how many of the next bytes are [other] and change nothing. Most of an
 // answer is text inside strings.
 func (s *scanner) idle(p []byte) int {
-	skipped := s.sse && s.at == lineSkipped
-	if !skipped && (!s.quoted || s.escaped || s.spot == inKey || s.spot == inValue) {
+	end := s.run()
+	if end == 0 || len(p) == 0 || ends[p[0]]&end != 0 {
 		return 0
 	}
-	if s.sse && s.at != len(dataField) && !skipped {
-		return 0
-	}
+	s.afterCR = false
 	for i, c := range p {
-		switch c {
-		case '"', '\\', '\n', '\r':
+		if ends[c]&end != 0 {
 			return i
 		}
 	}
-	if len(p) > 0 {
-		s.afterCR = false
-	}
 	return len(p)
+}
+
+// line is the length of the next line of an event stream when all of it is there
+// and the member can't stand in it, as with most of a stream; else 0.
+func (s *scanner) line(p []byte) int {
+	if !s.sse || s.at != 0 {
+		return 0
+	}
+	end := bytes.IndexByte(p, '\n')
+	if end <= 0 {
+		return 0
+	}
+	text := bytes.TrimSuffix(p[:end], []byte{'\r'})
+	if bytes.IndexByte(text, '\r') >= 0 || bytes.Contains(text, []byte(s.name)) || len(text) == 0 {
+		return 0
+	}
+	s.afterCR = false
+	if bytes.HasPrefix(text, []byte(dataField)) {
+		s.dataSeen = true
+	}
+	return end + 1
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -29,9 +30,14 @@ func newUsageReader(sse bool) usageReader {
 
 // watch takes the next piece of the answer.
 func (u *usageReader) watch(p []byte) {
-	for i := u.scan.idle(p); i < len(p); i += u.scan.idle(p[i:]) {
-		c := p[i]
-		i++
+	for len(p) > 0 {
+		if n := max(u.scan.line(p), u.scan.idle(p)); n > 0 {
+			u.inside = false
+			p = p[n:]
+			continue
+		}
+		c := p[0]
+		p = p[1:]
 		switch u.scan.step(c) {
 		case value:
 			u.take(c)
@@ -69,6 +75,10 @@ func (u *usageReader) read() {
 // parseUsage reads OpenAI's usage object. Whatever is missing, null or not a
 // count is unknown, each by itself.
 func parseUsage(text []byte) usage {
+	text = bytes.TrimSpace(text)
+	if !bytes.HasPrefix(text, []byte{'{'}) { // mostly the null that engines send with every chunk but the last
+		return unknownUsage
+	}
 	// Maps, because encoding/json matches fields of structs in any letter case.
 	var doc, details map[string]json.RawMessage
 	if json.Unmarshal(text, &doc) != nil {
