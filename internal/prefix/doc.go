@@ -38,7 +38,7 @@
 // as a dead cell, which comes back to life when the block returns behind its
 // predecessor; a run of which less than half lives is copied without the dead
 // ones, and one without any is dropped. Per block that is 8 bytes of cell and
-// 11 to 18 bytes of index, plus 48 bytes and the spans per run.
+// 14 to 21 bytes of index, plus 48 bytes and the spans per run.
 //
 // # Why a lookup never waits
 //

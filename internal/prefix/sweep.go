@@ -3,7 +3,7 @@ package prefix
 import "slices"
 
 // sweepWork bounds a piece of a sweep, in runs visited and blocks looked at.
-const sweepWork = 1024
+const sweepWork = 256
 
 // sweep is a visit to all runs, in pieces. Runs that are copied meanwhile may
 // come to an id that it has passed, so they are noted.
