@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
@@ -43,23 +44,31 @@ func newDecisions(s *cli.Streams) *cobra.Command {
 
 			# Export everything that is recorded
 			eppctl decisions -o jsonl > decisions.jsonl`),
+		Annotations: map[string]string{seeAlsoKey: `
+			eppctl explain REQUEST    why that one went where it went`},
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, s) },
 	}
-	f.router.register(c)
-	fs := c.Flags()
-	fs.StringVarP(&f.file, "file", "f", "", "read decisions from this file of JSON Lines, - for standard input")
-	fs.StringVarP(&f.output, "output", "o", "", "output format: table, wide, json, yaml, jsonl or name")
-	fs.BoolVar(&f.noHeaders, "no-headers", false, "tables without their first line")
-	fs.StringVar(&f.filter.Pod, "pod", "", "only picks of this pod")
-	fs.StringVar(&f.filter.Model, "model", "", "only requests for this model")
-	fs.StringVar(&f.filter.Adapter, "adapter", "", "only requests for this LoRA adapter")
-	fs.StringVar(&f.filter.Since, "since", "", "only decisions since then: a duration like 10m, or a time (RFC 3339)")
-	fs.StringVar(&f.filter.Until, "until", "", "only decisions before then")
-	fs.BoolVar(&f.filter.Ties, "ties", false, "only ties in the score")
-	fs.BoolVar(&f.filter.Relaxed, "relaxed", false, "only decisions with every queue full")
-	fs.BoolVar(&f.filter.Refused, "refused", false, "only requests that no pod got")
-	fs.IntVar(&f.filter.Limit, "limit", 0, "at most so many (default 50; all for jsonl)")
+	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
+		f.router.register(fs)
+		fs.StringVarP(&f.file, "file", "f", "", "read decisions from this `FILE` of JSON Lines, - for standard input")
+	})
+	flagGroup(c, "Which", func(fs *pflag.FlagSet) {
+		fs.StringVar(&f.filter.Pod, "pod", "", "only picks of the pod `NAME`")
+		fs.StringVar(&f.filter.Model, "model", "", "only requests for the model `NAME`")
+		fs.StringVar(&f.filter.Adapter, "adapter", "", "only requests for the LoRA adapter `NAME`")
+		fs.StringVar(&f.filter.Since, "since", "", "only decisions since `WHEN`: a duration like 10m, or a time (RFC 3339)")
+		fs.StringVar(&f.filter.Until, "until", "", "only decisions before `WHEN`")
+		fs.BoolVar(&f.filter.Ties, "ties", false, "only ties in the score")
+		fs.BoolVar(&f.filter.Relaxed, "relaxed", false, "only decisions with every queue full")
+		fs.BoolVar(&f.filter.Refused, "refused", false, "only requests that no pod got")
+		fs.IntVar(&f.filter.Limit, "limit", 0, "at most `N` (default 50; all for jsonl)")
+	})
+	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
+		fs.StringVarP(&f.output, "output", "o", "", "output `FORMAT`: table, wide, json, yaml, jsonl or name")
+		fs.BoolVar(&f.noHeaders, "no-headers", false, "tables without their first line")
+	})
+	_ = c.RegisterFlagCompletionFunc("output", oneOf("table", "wide", "json", "yaml", "jsonl", "name"))
 	_ = c.RegisterFlagCompletionFunc("pod", f.completePod(s)) // fails only for a flag that is not there
 	return c
 }
@@ -78,16 +87,20 @@ func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
 	if f.filter.Limit == 0 && format != cli.FormatJSONL {
 		f.filter.Limit = defaultLimit
 	}
-	out := &decisionsPrinter{printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, now: s.Now()}
+	q, err := f.query(s.Now())
+	if err != nil {
+		return usage(err, c)
+	}
+	out := &decisionsPrinter{printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, rows: []explain.Row{}}
 	out.start()
-	if err := f.each(c, s, out.add); err != nil {
+	if err := f.each(c, s, q, out.add); err != nil {
 		return err
 	}
 	return out.finish()
 }
 
 // each visits the decisions of the file or the picker.
-func (f *decisionsFlags) each(c *cobra.Command, s *cli.Streams, visit func(*explain.Record) error) error {
+func (f *decisionsFlags) each(c *cobra.Command, s *cli.Streams, q record.Query, visit func(*explain.Record) error) error {
 	if f.file == "" {
 		client, err := f.router.connect(c.Context(), s)
 		if err != nil {
@@ -101,10 +114,6 @@ func (f *decisionsFlags) each(c *cobra.Command, s *cli.Streams, visit func(*expl
 		return err
 	}
 	defer in.Close()
-	q, err := f.query(s.Now())
-	if err != nil {
-		return usage(err, c)
-	}
 	list, err := record.Select(in, q)
 	if errors.Is(err, record.ErrTorn) {
 		fmt.Fprintf(s.Err, "eppctl: warning: %s: %v\n", cli.Sanitize(f.file), err)
@@ -151,7 +160,6 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 // decisionsPrinter prints decisions as they come, where the format allows.
 type decisionsPrinter struct {
 	printer cli.Printer
-	now     time.Time
 	table   *cli.Table
 	rows    []explain.Row
 	count   int
@@ -194,16 +202,23 @@ func (p *decisionsPrinter) add(rec *explain.Record) error {
 }
 
 func (p *decisionsPrinter) row(r explain.Row) {
-	when := r.Time.Format(timeFormat)
+	// Simulated time runs ahead of the wall's, so there are no ages here.
+	when := r.Time.UTC().Format(rowTimeFormat)
 	if p.printer.Streams.OutIsTerminal {
-		when = r.Time.Local().Format(time.TimeOnly)
+		when = r.Time.UTC().Format(rowClockFormat)
 	}
 	p.table.Row(
-		when, r.RequestID, fmt.Sprint(r.Tokens), orUnknown(r.Picked), number(r.Score, "%.3f"), number(r.Margin, "%+.3f"),
-		orUnknown(r.DecidedBy), orUnknown(r.Over), cached(r.CachedTokens, r.PredictedCached), whole(r.Status), seconds(r.TTFTSeconds),
-		strings.Join(r.Flags, ","), r.Model, seconds(&r.Took), r.DecisionID,
+		when, r.RequestID, fmt.Sprint(r.Tokens), orNone(r.Picked), number(r.Score, "%.3f"), number(r.Margin, "%+.3f"),
+		orNone(r.DecidedBy), orNone(r.Over), cached(r.CachedTokens, r.PredictedCached), whole(r.Status), seconds(r.TTFTSeconds),
+		orNone(strings.Join(r.Flags, ",")), r.Model, seconds(&r.Took), r.DecisionID,
 	)
 }
+
+// The times of a list: UTC, as in explanations and logs.
+const (
+	rowTimeFormat  = "2006-01-02T15:04:05.000Z"
+	rowClockFormat = "15:04:05Z"
+)
 
 func (p *decisionsPrinter) finish() error {
 	switch p.printer.Format {
@@ -227,16 +242,22 @@ type decisionRows struct {
 	Items      []explain.Row `json:"items"`
 }
 
-func orUnknown(s string) string {
+// none stands for a value that there is not, as the runner-up of an only
+// candidate; [cli.Unknown] is for one that exists and is not known.
+const none = "-"
+
+func orNone(s string) string {
 	if s == "" {
-		return cli.Unknown
+		return none
 	}
 	return s
 }
 
+// number is a score or margin, which a refused request or an only candidate has
+// not.
 func number(v *float64, format string) string {
 	if v == nil {
-		return cli.Unknown
+		return none
 	}
 	return fmt.Sprintf(format, *v)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
@@ -51,16 +52,24 @@ func newExplain(s *cli.Streams) *cobra.Command {
 
 			# For a script
 			eppctl explain latest -o json`),
-		Args:              cobra.ExactArgs(1),
+		Annotations: map[string]string{seeAlsoKey: `
+			eppctl decisions          the IDs of recent requests
+			eppctl help exit-codes    what a script can rely on`},
+		Args:              oneRequest,
 		ValidArgsFunction: f.complete(s),
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, s, args[0]) },
 	}
-	f.router.register(c)
-	c.Flags().StringVarP(&f.file, "file", "f", "", "read decisions from this file of JSON Lines, - for standard input")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "output format: text, wide, json or yaml")
-	c.Flags().IntVar(&f.nth, "nth", 1, "which decision of a repeated request ID: 1 is the newest")
-	c.Flags().IntVar(&f.flips, "flips", 0, "for how many pods behind the winner to say what would have made them win")
-	c.Flags().IntVar(&f.width, "width", 0, "columns of the text (default: the terminal's, or 120)")
+	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
+		f.router.register(fs)
+		fs.StringVarP(&f.file, "file", "f", "", "read decisions from this `FILE` of JSON Lines, - for standard input")
+		fs.IntVar(&f.nth, "nth", 1, "decision `N` of a repeated request ID: 1 is the newest")
+	})
+	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
+		fs.StringVarP(&f.output, "output", "o", "", "output `FORMAT`: text, wide, json or yaml")
+		fs.IntVar(&f.flips, "flips", 1, "say for `N` pods behind the winner what would have made them win")
+		fs.IntVar(&f.width, "width", 0, "set the text in `N` columns (default: the terminal's, or 120)")
+	})
+	_ = c.RegisterFlagCompletionFunc("output", oneOf("text", "wide", "json", "yaml")) // fails only for a flag that is not there
 	return c
 }
 
@@ -72,8 +81,10 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
 	if f.nth < 1 {
 		return usage(fmt.Errorf("--nth: must be at least 1, got %d", f.nth), c)
 	}
-	if id == "" {
-		return usage(fmt.Errorf("an empty request ID stands for no request"), c)
+	for flag, v := range map[string]int{"flips": f.flips, "width": f.width} {
+		if v < 0 {
+			return usage(fmt.Errorf("--%s: must not be negative, got %d", flag, v), c)
+		}
 	}
 	rec, count, err := f.find(c.Context(), s, id)
 	if err != nil {
@@ -82,7 +93,11 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
 	if count > 1 {
 		fmt.Fprintf(s.Err, "%d decisions for this request ID, this is number %d from the newest (--nth)\n", count, f.nth)
 	}
-	report := explain.Explain(rec, explain.Options{Flips: f.flips})
+	flips := f.flips
+	if flips == 0 {
+		flips = -1 // none
+	}
+	report := explain.Explain(rec, explain.Options{Flips: flips})
 	if format == cli.FormatJSON || format == cli.FormatYAML {
 		return cli.Printer{Streams: s, Format: format}.Document(report)
 	}

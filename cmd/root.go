@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,43 +51,16 @@ func newRoot(p *program, s *cli.Streams) *cobra.Command {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(err, c)
-	})
-	root.PersistentFlags().StringVar(&color, "color", "auto", "colour the output: auto, always or never")
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageFunc(usagePage(s))
+	root.SuggestionsMinimumDistance = 2 // as cobra's own
+	root.PersistentFlags().StringVar(&color, "color", "auto", "colour the output: `WHEN` is auto, always or never")
+	_ = root.RegisterFlagCompletionFunc("color", oneOf("auto", "always", "never"))
 	root.AddCommand(newServe(p, s), newExplain(s), newDecisions(s), newVersion(s), newExitCodes(), newEnvironment(root))
-	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetHelpCommand(newHelp(root))
+	root.InitDefaultCompletionCmd()
 	wrapArgs(root)
 	return root
-}
-
-// usage makes a wrong call of a command an error with status 2 and a way on.
-func usage(err error, c *cobra.Command) error {
-	return cli.WithHint(err, cli.ExitUsage, fmt.Sprintf("see '%s --help'", c.CommandPath()))
-}
-
-// wrapArgs gives wrong positional arguments, unknown commands among them, the
-// status of a wrong call.
-func wrapArgs(c *cobra.Command) {
-	check := c.Args
-	c.Args = func(c *cobra.Command, args []string) error {
-		if check == nil {
-			return nil
-		}
-		if err := check(c, args); err != nil {
-			if !c.HasParent() && len(args) > 0 {
-				err = fmt.Errorf("unknown command %q", args[0])
-				if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-					err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
-				}
-			}
-			return usage(err, c)
-		}
-		return nil
-	}
-	for _, sub := range c.Commands() {
-		wrapArgs(sub)
-	}
 }
 
 // envPrefix starts the name of every variable that stands for a flag.
@@ -100,23 +72,27 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets the flags that were not given from their variables.
+// fromEnvironment sets the flags that were not given from their variables. The
+// variable of --server is left to [admin.Locate], which tells where the address
+// came from.
 func fromEnvironment(flags *pflag.FlagSet, env func(string) string) error {
-	if env == nil {
-		env = os.Getenv
-	}
 	var problem error
 	flags.VisitAll(func(f *pflag.Flag) {
 		v := env(envName(f.Name))
-		if f.Changed || v == "" || f.Name == "help" || problem != nil {
+		if f.Changed || v == "" || f.Name == "help" || f.Name == serverFlag || problem != nil {
 			return
 		}
 		if err := flags.Set(f.Name, v); err != nil {
-			problem = cli.WithHint(fmt.Errorf("%s=%q: %w", envName(f.Name), v, err), cli.ExitUsage,
+			problem = cli.WithHint(fmt.Errorf("%s: %w", envName(f.Name), invalidValue(f, v, err)), cli.ExitUsage,
 				fmt.Sprintf("correct the variable, or give --%s", f.Name))
 		}
 	})
 	return problem
+}
+
+// oneOf completes a flag by the values that it can have.
+func oneOf(values ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }
 
 // example takes the indentation off a raw string, and sets it as kubectl does.

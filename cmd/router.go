@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
@@ -19,8 +19,11 @@ type router struct {
 	quiet  bool
 }
 
-func (r *router) register(c *cobra.Command) {
-	c.Flags().StringVar(&r.server, "server", "", "admin address of the picker: URL or host:port (default 127.0.0.1:9091)")
+// serverFlag names the flag that says which picker to ask.
+const serverFlag = "server"
+
+func (r *router) register(fs *pflag.FlagSet) {
+	fs.StringVar(&r.server, serverFlag, "", "admin `ADDRESS` of the picker: host:port or URL (default 127.0.0.1:9091)")
 }
 
 // connect finds the picker and says on standard error which one it is.

@@ -2,25 +2,14 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/config"
-	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/serve"
-	"github.com/eppctl/eppctl/internal/sim/vllm"
-	"github.com/eppctl/eppctl/internal/telemetry"
 )
 
 const serveLong = `Run the picker with its embedded gateway.
@@ -29,34 +18,6 @@ With --sim N it brings its own fleet: N simulated vLLM pods, each a real HTTP
 server, so that everything can be tried without a GPU. With --endpoint or
 --endpoints it serves in front of real model servers. Requests go to the gateway as
 to any OpenAI-compatible server; every decision is recorded and can be explained.`
-
-// serveFlags are the flags of serve.
-type serveFlags struct {
-	sim                                int
-	simBlocks, simMaxAdapters, simSpot int
-	simSpeed                           float64
-	simProfile, simModel, simLoad      string
-	simAdapters                        []string
-	simLoadLimit                       int
-	simLoadRate                        float64
-	simLoadStay                        bool
-	endpoints                          []string
-	endpointsFile                      string
-	policy                             string
-	configFile                         string
-	checkConfig, printConfig           bool
-	recordDir, recordMemory, recordKey string
-	addresses                          config.Addresses
-	addrFile                           string
-	reportToken, reportTokenFile       string
-	allowWrite                         bool
-	drain                              time.Duration
-	logLevel                           string
-	maxBody                            string
-	preset                             string
-	maxQueue                           int
-	saturation                         string
-}
 
 func newServe(p *program, s *cli.Streams) *cobra.Command {
 	var f serveFlags
@@ -91,7 +52,7 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 	if f.checkConfig || f.printConfig {
 		return f.showConfig(&cfg, p, s)
 	}
-	opts, err := f.options(cfg, p, s)
+	opts, err := f.options(cfg, p, s, c)
 	if err != nil {
 		return usage(err, c)
 	}
@@ -102,7 +63,7 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 	opts.Ready = func(a serve.Addresses) { f.welcome(s, a) }
 	server, err := serve.New(*opts)
 	if err != nil {
-		return explainStart(err)
+		return explainStart(err, os.Args[1:])
 	}
 	return server.Run(ctx)
 }
@@ -160,4 +121,3 @@ func (f *serveFlags) showConfig(cfg *config.Config, p *program, s *cli.Streams) 
 	_, err = fmt.Fprintln(s.Out, "the configuration is right")
 	return err
 }
-

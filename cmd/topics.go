@@ -11,42 +11,55 @@ import (
 )
 
 // topic is a help page without a command behind it: 'eppctl help NAME'.
-func topic(name, short, long string) *cobra.Command {
-	c := &cobra.Command{Use: name, Short: short, Long: long}
-	c.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), c.Long) })
+func topic(name, short string, page func() string) *cobra.Command {
+	c := &cobra.Command{Use: name, Short: short}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), page()) })
 	return c
 }
 
 func newExitCodes() *cobra.Command {
-	var b strings.Builder
-	b.WriteString("The exit status of every command:\n")
-	for _, code := range cli.ExitCodes() {
-		fmt.Fprintf(&b, "\n  %3d  %s", code.Code, code.Meaning)
-	}
-	b.WriteString("\n\n'serve' ends with 0 when it is interrupted: that is how it is meant to end.")
-	return topic("exit-codes", "What the exit status says", b.String())
+	return topic("exit-codes", "What the exit status says", func() string {
+		var b strings.Builder
+		b.WriteString("The exit status of every command:\n")
+		for _, code := range cli.ExitCodes() {
+			fmt.Fprintf(&b, "\n  %3d  %s", code.Code, code.Meaning)
+		}
+		b.WriteString("\n\n'serve' ends with 0 when it is interrupted: that is how it is meant to end.")
+		return b.String()
+	})
 }
 
 func newEnvironment(root *cobra.Command) *cobra.Command {
-	c := topic("environment", "Which variables are read", "")
-	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+	return topic("environment", "Which variables are read", func() string {
 		var b strings.Builder
-		b.WriteString("A flag that is not given is taken from its variable; flags come first, then\n" +
-			"variables, then the configuration file, then defaults.\n")
-		seen := map[string]bool{}
+		b.WriteString("A flag that is not given is taken from its variable: flags come first, then\n" +
+			"variables, then the configuration file, then the defaults. An empty variable counts\n" +
+			"as not set.\n")
+		writeVariables(&b, "every command", root.PersistentFlags())
 		for _, sub := range root.Commands() {
-			sub.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				if f.Name == "help" || f.Hidden || seen[f.Name] {
-					return
-				}
-				seen[f.Name] = true
-				fmt.Fprintf(&b, "\n  %-28s --%s", envName(f.Name), f.Name)
-			})
+			if sub.Name() != "completion" && sub.Name() != "help" {
+				writeVariables(&b, sub.CommandPath(), sub.LocalNonPersistentFlags())
+			}
 		}
-		b.WriteString("\n\n  EPP_LOG_LEVEL                the log level, when neither --log-level nor EPPCTL_LOG_LEVEL is given\n" +
-			"  NO_COLOR, CLICOLOR_FORCE     no colour at all; colour although the output is no terminal\n" +
-			"  EPPCTL_FORCE_TTY             WIDTHxHEIGHT: behave as on a terminal of that size")
-		fmt.Fprintln(c.OutOrStdout(), b.String())
+		b.WriteString("\n" + `Others:
+  EPP_LOG_LEVEL               the log level, when neither --log-level nor EPPCTL_LOG_LEVEL is given
+  NO_COLOR                    when set, no colour
+  CLICOLOR_FORCE              when set and not 0, colour although the output is no terminal
+  EPPCTL_FORCE_TTY            WIDTHxHEIGHT: behave as on a terminal of that size`)
+		return b.String()
 	})
-	return c
+}
+
+func writeVariables(b *strings.Builder, heading string, flags *pflag.FlagSet) {
+	first := true
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" || f.Hidden {
+			return
+		}
+		if first {
+			fmt.Fprintf(b, "\n%s:\n", heading)
+			first = false
+		}
+		fmt.Fprintf(b, "  %-26s  --%s\n", envName(f.Name), f.Name)
+	})
 }

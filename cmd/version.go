@@ -28,6 +28,6 @@ func newVersion(s *cli.Streams) *cobra.Command {
 			return cli.Printer{Streams: s, Format: format}.Document(info)
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "", "output format: text, json or yaml")
+	c.Flags().StringVarP(&output, "output", "o", "", "output `FORMAT`: text, json or yaml")
 	return c
 }

@@ -7,19 +7,31 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/eppctl/eppctl/internal/config"
 )
 
-// PortInUseError is an address that somebody else listens on.
-type PortInUseError struct {
+// PortInUseError says which addresses somebody else listens on: all of them, so
+// that one correction is enough.
+type PortInUseError struct{ Ports []BusyPort }
+
+// BusyPort is an address that somebody else listens on.
+type BusyPort struct {
 	Name, Flag, Address string
 	Free                string // an address on the same host that was free a moment ago; "" when none was found
 }
 
 func (e *PortInUseError) Error() string {
-	return fmt.Sprintf("%s: %s is in use by another program (--%s)", e.Name, e.Address, e.Flag)
+	parts := make([]string, len(e.Ports))
+	for i, p := range e.Ports {
+		parts[i] = fmt.Sprintf("%s (--%s)", p.Address, p.Flag)
+	}
+	if len(parts) == 1 {
+		return "address in use by another program: " + parts[0]
+	}
+	return "addresses in use by another program: " + strings.Join(parts, ", ")
 }
 
 // listeners are the open sockets of the server.
@@ -30,6 +42,7 @@ type listeners struct {
 // listen opens all sockets, or none.
 func listen(a config.Addresses) (*listeners, error) {
 	l := &listeners{}
+	var busy []BusyPort
 	for _, want := range []struct {
 		name, flag, address string
 		to                  *net.Listener
@@ -44,30 +57,38 @@ func listen(a config.Addresses) (*listeners, error) {
 			continue
 		}
 		ln, err := net.Listen("tcp", want.address)
-		if err != nil {
+		switch {
+		case err == nil:
+			*want.to = ln
+		case errors.Is(err, syscall.EADDRINUSE):
+			busy = append(busy, BusyPort{Name: want.name, Flag: want.flag, Address: want.address})
+		default:
 			l.close()
-			if errors.Is(err, syscall.EADDRINUSE) {
-				return nil, &PortInUseError{want.name, want.flag, want.address, freeBeside(want.address)}
-			}
-			return nil, fmt.Errorf("--%s %s: %w", want.flag, want.address, err)
+			return nil, fmt.Errorf("--%s: %w", want.flag, err)
 		}
-		*want.to = ln
+	}
+	if len(busy) > 0 {
+		findFree(busy)
+		l.close()
+		return nil, &PortInUseError{busy}
 	}
 	return l, nil
 }
 
-// freeBeside finds a free port on the address's host.
-func freeBeside(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return ""
+// findFree finds a free port on the host of each address, no port twice.
+func findFree(busy []BusyPort) {
+	for i := range busy {
+		host, _, err := net.SplitHostPort(busy[i].Address)
+		if err != nil {
+			continue
+		}
+		ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			continue
+		}
+		defer ln.Close() // open until all are found, so that they differ
+		busy[i].Free = ln.Addr().String()
 	}
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return ""
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 func (l *listeners) close() {

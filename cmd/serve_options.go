@@ -1,0 +1,151 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/internal/picker"
+	"github.com/eppctl/eppctl/internal/serve"
+	"github.com/eppctl/eppctl/internal/sim/vllm"
+	"github.com/eppctl/eppctl/internal/telemetry"
+)
+
+// options turns flags into what serve needs.
+func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, c *cobra.Command) (*serve.Options, error) {
+	o := &serve.Options{
+		Config: cfg, Custom: p.custom, Scorers: p.scorers, EndpointsFile: f.endpointsFile, RecordDir: f.recordDir,
+		AllowWrite: f.allowWrite, AddrFile: f.addrFile, Drain: f.drain, ReportToken: f.reportToken, Level: new(slog.LevelVar),
+	}
+	var err error
+	problems := []error{f.checkCombination(c.Flags())}
+	try := func(e error) { problems = append(problems, e) }
+	o.Policy, err = picker.ParsePolicy(f.policy)
+	try(err)
+	for _, text := range f.endpoints {
+		m, err := serve.ParseEndpoint(text)
+		try(err)
+		o.Endpoints = append(o.Endpoints, m)
+	}
+	o.RecordMemory, err = parseBytes("record-memory", f.recordMemory)
+	try(err)
+	o.MaxBody, err = parseBytes("max-body", f.maxBody)
+	try(err)
+	if f.recordKey != "" {
+		o.RecordKey, err = readSecret("record-key", f.recordKey)
+		try(err)
+	}
+	if f.reportTokenFile != "" {
+		token, err := readSecret("report-token-file", f.reportTokenFile)
+		try(err)
+		o.ReportToken = string(token)
+	}
+	level, err := telemetry.LevelSources{Flag: f.logLevel, Getenv: s.Env}.Level()
+	try(err)
+	o.Level.Set(level)
+	o.Logger = telemetry.Logger(s.Err, o.Level)
+	try(f.simOptions(o, s))
+	if f.sim == 0 && o.ReportToken == "" && cfg.Addresses.Report == config.Default().Addresses.Report {
+		o.Config.Addresses.Report = "" // without a fleet and a token nobody may report
+	}
+	return o, errors.Join(problems...)
+}
+
+// checkCombination refuses flags that would be ignored or can't be served.
+func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
+	alone := ""
+	flags.Visit(func(given *pflag.Flag) {
+		switch {
+		case strings.HasPrefix(given.Name, "sim-load-") && f.simLoad == "":
+			alone = "--" + given.Name + " needs --sim-load RATE or --sim-load FILE"
+		case strings.HasPrefix(given.Name, "sim-") && f.sim == 0:
+			alone = "--" + given.Name + " needs --sim N"
+		}
+	})
+	switch {
+	case f.sim < 0 || f.sim > 1024:
+		return fmt.Errorf("--sim: must be between 1 and 1024 pods, got %d", f.sim)
+	case alone != "":
+		return errors.New(alone)
+	case f.sim == 0 && len(f.endpoints) == 0 && f.endpointsFile == "":
+		return errors.New("no pods: give --sim N, --endpoint name=http://host:port or --endpoints FILE")
+	case f.simSpeed <= 0 || f.simSpeed > 1000:
+		return fmt.Errorf("--sim-speed: must be above 0 and at most 1000, got %v", f.simSpeed)
+	case f.simSpot < 0 || f.simSpot > f.sim:
+		return fmt.Errorf("--sim-spot: must be between 0 and the %d pods of --sim, got %d", f.sim, f.simSpot)
+	}
+	return nil
+}
+
+func (f *serveFlags) simOptions(o *serve.Options, s *cli.Streams) error {
+	if f.sim == 0 {
+		return nil
+	}
+	o.Sim = &serve.Sim{
+		Pods: f.sim, Blocks: f.simBlocks, Speed: f.simSpeed, Profile: f.simProfile, Model: f.simModel, MaxAdapters: f.simMaxAdapters, Spot: f.simSpot,
+	}
+	for _, text := range f.simAdapters {
+		name, rank, _ := strings.Cut(text, ":")
+		a := vllm.Adapter{Name: name}
+		if rank != "" {
+			if _, err := fmt.Sscanf(rank, "%d", &a.Rank); err != nil {
+				return fmt.Errorf("--sim-adapters %q: the rank must be a number", text)
+			}
+		}
+		o.Sim.Adapters = append(o.Sim.Adapters, a)
+	}
+	if f.simLoad == "" {
+		return nil
+	}
+	load, err := serve.ParseLoad(f.simLoad, f.simLoadLimit, f.simLoadRate)
+	if err != nil {
+		return err
+	}
+	load.Stay = f.simLoadStay
+	load.Progress, load.Terminal, load.Summary = s.Err, s.ErrIsTerminal, s.Out
+	o.Load = load
+	return nil
+}
+
+// parseBytes reads a size: a number with an optional KiB, MiB or GiB.
+func parseBytes(flag, text string) (int64, error) {
+	number, unit := text, int64(1)
+	for suffix, factor := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+		if n, ok := strings.CutSuffix(text, suffix); ok {
+			number, unit = strings.TrimSpace(n), factor
+		}
+	}
+	var n int64
+	if _, err := fmt.Sscanf(number+"\n", "%d\n", &n); err != nil || n < 1 || n > (1<<50)/unit {
+		return 0, fmt.Errorf("--%s: %q is no size; examples: 64MiB, 1GiB, 1048576", flag, text)
+	}
+	return n * unit, nil
+}
+
+// maxSecret bounds a file with a key or a token.
+const maxSecret = 64 << 10
+
+func readSecret(flag, path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSecret))
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	b = []byte(strings.TrimSpace(string(b)))
+	if len(b) < 16 {
+		return nil, fmt.Errorf("--%s: %s holds %d bytes, at least 16 are needed", flag, path, len(b))
+	}
+	return b, nil
+}

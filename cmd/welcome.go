@@ -1,0 +1,167 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/serve"
+)
+
+// tryPrompt is the text of the printed request: long enough for a few blocks,
+// so that asking twice shows a cache at work.
+const tryPrompt = "You are the on-call engineer of a fleet of model servers. In one sentence: " +
+	"why should a follow-up question go to the pod that answered the question before it?"
+
+// welcome prints what to try next, for a person who has just started the picker.
+func (f *serveFlags) welcome(s *cli.Streams, a serve.Addresses) {
+	if !s.OutIsTerminal || f.simLoad != "" && !f.simLoadStay {
+		return
+	}
+	var b strings.Builder
+	b.WriteString("\nThe picker is ready.")
+	if a.Gateway != "" {
+		fmt.Fprintf(&b, " Send it a request, twice if you like:\n\n%s\n", curlLines(a))
+	}
+	if a.Admin != "" {
+		fmt.Fprintf(&b, "\nand ask why it went where it went:\n\n  %s\n", shellLine(explainArgs(s, a)))
+	}
+	fmt.Fprintln(s.Out, b.String())
+}
+
+// curlLines is a request that a shell can run.
+func curlLines(a serve.Addresses) string {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	model := a.Model
+	if model == "" {
+		model = "MODEL"
+	}
+	body, _ := json.Marshal(struct { // text always marshals
+		Model    string    `json:"model"`
+		Messages []message `json:"messages"`
+	}{model, []message{{"user", tryPrompt}}})
+	return fmt.Sprintf("  curl -s %s -H 'Content-Type: application/json' \\\n    -d %s",
+		shellQuote("http://"+reachable(a.Gateway)+"/v1/chat/completions"), shellQuote(string(body)))
+}
+
+// explainArgs is the call that explains the newest decision of this picker.
+func explainArgs(s *cli.Streams, a serve.Addresses) []string {
+	args := append(self(), "explain", "latest")
+	if server := reachable(a.Admin); server != admin.DefaultServer || s.Env(admin.EnvServer) != "" {
+		args = append(args, "--"+serverFlag, server)
+	}
+	return args
+}
+
+// reachable is an address that this host can connect to: a listener on all
+// addresses is reached on the loopback one.
+func reachable(address string) string {
+	parsed, err := netip.ParseAddrPort(address)
+	if err != nil || !parsed.Addr().IsUnspecified() {
+		return address
+	}
+	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), parsed.Port()).String()
+}
+
+// explainStart adds what to do to an error of the start. args are those of the
+// call.
+func explainStart(err error, args []string) error {
+	if busy, ok := errors.AsType[*serve.PortInUseError](err); ok {
+		return cli.WithHint(err, cli.ExitError, freePorts(busy, args))
+	}
+	if _, ok := errors.AsType[*net.AddrError](err); ok {
+		return cli.WithHint(err, cli.ExitUsage, "give addresses as HOST:PORT, port 0 for any free one")
+	}
+	return err
+}
+
+// freePorts is the same call with ports that are free.
+func freePorts(busy *serve.PortInUseError, args []string) string {
+	var instead []string
+	for _, port := range busy.Ports {
+		if port.Free == "" {
+			return fmt.Sprintf("choose another address with --%s", port.Flag)
+		}
+		instead = append(instead, "--"+port.Flag, port.Free)
+	}
+	for _, a := range args {
+		// A secret is not shown again, so the call can't be.
+		if a == "--report-token" || strings.HasPrefix(a, "--report-token=") {
+			return "these are free: add " + shellLine(instead)
+		}
+	}
+	line := append(self(), withoutFlags(args, busy.Ports)...)
+	return "this works: " + shellLine(append(line, instead...))
+}
+
+// withoutFlags takes the flags of busy ports off the arguments.
+func withoutFlags(args []string, ports []serve.BusyPort) (kept []string) {
+	for i := 0; i < len(args); i++ {
+		drop := false
+		for _, port := range ports {
+			flag := "--" + port.Flag
+			if args[i] == flag {
+				i++ // and its value
+				drop = true
+				break
+			}
+			drop = drop || strings.HasPrefix(args[i], flag+"=")
+		}
+		if !drop {
+			kept = append(kept, args[i])
+		}
+	}
+	return kept
+}
+
+// self is how this program was called, in a form that can be typed again.
+func self() []string {
+	exe, err := os.Executable()
+	if err != nil {
+		return []string{"eppctl"}
+	}
+	if strings.Contains(exe, string(filepath.Separator)+"go-build") {
+		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Path != "" {
+			if rel, ok := strings.CutPrefix(info.Path, info.Main.Path); ok {
+				return []string{"go", "run", "." + rel}
+			}
+		}
+	}
+	if found, err := exec.LookPath(filepath.Base(exe)); err == nil {
+		if found, err = filepath.EvalSymlinks(found); err == nil && found == exe {
+			return []string{filepath.Base(exe)}
+		}
+	}
+	return []string{os.Args[0]}
+}
+
+// shellLine quotes arguments for a POSIX shell where they need it.
+func shellLine(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		quoted[i] = shellQuote(a)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// shellSafe are the characters that no shell gives a meaning.
+const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@%+"
+
+func shellQuote(text string) string {
+	if text != "" && strings.Trim(text, shellSafe) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
