@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -42,9 +43,9 @@ func of(ctx context.Context) *exchange {
 // end is the one way out of every exchange. It must be deferred itself, since it
 // recovers.
 func (x *exchange) end(ctx context.Context) {
-	//nolint:errorlint // a panic's value, and net/http compares it as well
 	caught := recover()
-	aborted := caught == http.ErrAbortHandler
+	err, _ := caught.(error)
+	aborted := errors.Is(err, http.ErrAbortHandler)
 	if caught != nil && !aborted {
 		aborted = x.panicked(caught)
 	}

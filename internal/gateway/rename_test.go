@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -64,7 +65,7 @@ func TestRenameIntoSmallBuffers(t *testing.T) {
 func TestRenamePassesErrorsOn(t *testing.T) {
 	r := newRenamer(io.NopCloser(io.MultiReader(strings.NewReader(`{"model":"org/b`), iotest.ErrReader(io.ErrUnexpectedEOF))), false, "org/base", "x")
 	text, err := io.ReadAll(r)
-	if string(text) != `{"model":"org/b` || err != io.ErrUnexpectedEOF { //nolint:errorlint // it must be the same
+	if string(text) != `{"model":"org/b` || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%q, %v, want all that came and the error", text, err)
 	}
 }
