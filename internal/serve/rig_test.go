@@ -1,0 +1,435 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/internal/sim"
+)
+
+// patience is how long a test waits for something that must happen; it fails
+// after that. Nothing is waited for that long on a machine that is not stuck.
+const patience = 60 * time.Second
+
+// A rig is a running picker with its fleet, used as clients use it: over HTTP.
+type rig struct {
+	t      *testing.T
+	ctx    context.Context // ends with the test's patience
+	server *Server
+	fleet  *sim.Fleet
+	model  string
+	at     Addresses
+	admin  *admin.Client
+	client *http.Client
+
+	stop  context.CancelFunc // as SIGTERM does
+	ended chan struct{}
+	err   error // of Run, once ended is closed
+}
+
+// serveOptions are those of a picker with n simulated pods. Readings don't grow
+// stale, however slow the machine is: the tests that are about that say so.
+func serveOptions(n int) Options {
+	c := config.Default()
+	const anyPort = "127.0.0.1:0"
+	c.Addresses = config.Addresses{Gateway: anyPort, Health: anyPort, Metrics: anyPort, Admin: anyPort, Report: anyPort}
+	c.Staleness = config.Staleness{MetricsSeconds: 3600, ReportsSeconds: 3600}
+	o := Options{Config: c, RecordMemory: 64 << 20, Drain: patience}
+	if n > 0 {
+		o.Sim = &Sim{Pods: n, Speed: 20, Blocks: 8192}
+	}
+	return o
+}
+
+// start serves until the test ends, and until requests are welcome before that.
+func start(t *testing.T, opts Options) *rig {
+	t.Helper()
+	ready := make(chan struct{})
+	opts.Ready = func(Addresses) { close(ready) }
+	server, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	running, stop := context.WithCancel(context.Background())
+	r := &rig{
+		t: t, ctx: ctx, server: server, fleet: server.fleet, at: server.Addresses(), stop: stop, ended: make(chan struct{}),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
+	}
+	r.model = r.at.Model
+	if r.admin, err = admin.NewClient(r.at.Admin, admin.ClientOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.ended)
+		r.err = server.Run(running)
+	}()
+	t.Cleanup(func() {
+		if r.fleet != nil {
+			_ = r.fleet.Release(sim.AllPods, sim.Everything())
+		}
+		r.client.CloseIdleConnections()
+		r.admin.Close()
+		stop()
+		select {
+		case <-r.ended:
+		case <-time.After(patience):
+			t.Error("the server did not end")
+		}
+		cancel()
+		if r.err != nil {
+			t.Errorf("the server ended with: %v", r.err)
+		}
+	})
+	select {
+	case <-ready:
+	case <-r.ended:
+		t.Fatalf("the server ended before it was ready: %v", r.err)
+	case <-ctx.Done():
+		t.Fatal("the server was not ready in time")
+	}
+	return r
+}
+
+// until waits for a condition that the program must reach by itself.
+func (r *rig) until(what string, condition func() bool) {
+	r.t.Helper()
+	for !condition() {
+		if (clock.Wall{}).Sleep(r.ctx, time.Millisecond) != nil {
+			r.t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// An answer is what a client got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	err    error // the connection broke
+}
+
+// pod is the pod that the gateway says it went to.
+func (a *answer) pod() string { return a.header.Get("X-Eppctl-Pod") }
+
+// code is the machine-readable reason of an error object.
+func (a *answer) code() string {
+	var doc struct {
+		Error struct {
+			Code any `json:"code"`
+		} `json:"error"`
+	}
+	_ = json.Unmarshal([]byte(a.body), &doc)
+	return fmt.Sprint(doc.Error.Code)
+}
+
+// text is what the model wrote.
+func (a *answer) text() string {
+	var doc struct {
+		Choices []struct {
+			Text    string                   `json:"text"`
+			Message struct{ Content string } `json:"message"`
+		} `json:"choices"`
+	}
+	if err := json.Unmarshal([]byte(a.body), &doc); err != nil || len(doc.Choices) == 0 {
+		return ""
+	}
+	return doc.Choices[0].Text + doc.Choices[0].Message.Content
+}
+
+// object is a JSON object under construction.
+type object map[string]any
+
+// completion is the body of a request with a prompt.
+func (r *rig) completion(prompt any, maxTokens int) object {
+	return object{"model": r.model, "prompt": prompt, "max_tokens": maxTokens}
+}
+
+const (
+	completionsPath = "/v1/completions"
+	chatPath        = "/v1/chat/completions"
+)
+
+// send sends a request with that ID and reads the whole answer.
+func (r *rig) send(ctx context.Context, id, path string, body object) *answer {
+	res, err := r.open(ctx, "http://"+r.at.Gateway+path, id, body)
+	if err != nil {
+		return &answer{err: err}
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return &answer{status: res.StatusCode, header: res.Header, body: string(text), err: err}
+}
+
+// open sends a request and leaves the answer's body to be read.
+func (r *rig) open(ctx context.Context, url, id string, body object) (*http.Response, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Request-Id", id)
+	return r.client.Do(req)
+}
+
+// ask sends a request that must succeed, and waits until it is on record.
+func (r *rig) ask(id, path string, body object) (*answer, *explain.Record) {
+	r.t.Helper()
+	a := r.send(r.ctx, id, path, body)
+	if a.err != nil || a.status != http.StatusOK {
+		r.t.Fatalf("request %s: status %d, error %v: %s", id, a.status, a.err, a.body)
+	}
+	return a, r.completed(id)
+}
+
+// direct sends a request to a pod behind the picker's back.
+func (r *rig) direct(pod, path string, body object) {
+	r.t.Helper()
+	res, err := r.open(r.ctx, r.pod(pod).URL+path, "direct", body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK {
+		r.t.Fatalf("ask %s itself: status %d, error %v: %s", pod, res.StatusCode, err, text)
+	}
+}
+
+func (r *rig) pod(name string) sim.PodInfo {
+	r.t.Helper()
+	for _, p := range r.fleet.Pods() {
+		if p.Name == name {
+			return p
+		}
+	}
+	r.t.Fatalf("no pod %q", name)
+	return sim.PodInfo{}
+}
+
+// A crowd is requests that run at once.
+type crowd struct {
+	wg      sync.WaitGroup
+	answers []*answer
+}
+
+// crowd starts n requests; those of one crowd have the IDs name-0, name-1, ….
+func (r *rig) crowd(name string, n int, body func(i int) object) *crowd {
+	c := &crowd{answers: make([]*answer, n)}
+	for i := range n {
+		c.wg.Go(func() { c.answers[i] = r.send(r.ctx, fmt.Sprintf("%s-%d", name, i), completionsPath, body(i)) })
+	}
+	return c
+}
+
+// allWell waits for all answers and fails unless each has status 200.
+func (c *crowd) allWell(t *testing.T) {
+	t.Helper()
+	c.wg.Wait()
+	for i, a := range c.answers {
+		if a.err != nil || a.status != http.StatusOK {
+			t.Errorf("request %d of the crowd: status %d, error %v: %s", i, a.status, a.err, a.body)
+		}
+	}
+}
+
+// decision finds the newest decision of a request.
+func (r *rig) decision(id string) *explain.Record {
+	r.t.Helper()
+	found, err := r.admin.Decision(r.ctx, id, 1)
+	if err != nil {
+		r.t.Fatalf("look up %s: %v", id, err)
+	}
+	return found.Item
+}
+
+// completed waits for the outcome, which joins the record a moment after the
+// client has its answer.
+func (r *rig) completed(id string) (rec *explain.Record) {
+	r.t.Helper()
+	r.until(id+" has its outcome", func() bool {
+		rec = r.decision(id)
+		return rec.Outcome.State != explain.OutcomePending
+	})
+	return rec
+}
+
+// decisions are all of them, newest first.
+func (r *rig) decisions() (list []*explain.Record) {
+	r.t.Helper()
+	err := r.admin.Walk(r.ctx, admin.Filter{}, func(rec *explain.Record) error {
+		list = append(list, rec)
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list
+}
+
+func (r *rig) ledger() *admin.Ledger {
+	r.t.Helper()
+	l, err := r.admin.Ledger(r.ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return l
+}
+
+// inFlight waits until exactly n requests run.
+func (r *rig) inFlight(n int) {
+	r.t.Helper()
+	r.until(fmt.Sprintf("%d requests run", n), func() bool {
+		l := r.ledger()
+		for _, p := range l.Pods {
+			if p.InFlight < 0 || p.Pending < 0 || p.Pending > p.InFlight {
+				r.t.Fatalf("the ledger says %+v", p)
+			}
+		}
+		return l.Open == n && l.InFlight == n
+	})
+}
+
+func (r *rig) pods() map[string]admin.Pod {
+	r.t.Helper()
+	list, err := r.admin.Pods(r.ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	pods := map[string]admin.Pod{}
+	for _, p := range list.Items {
+		pods[p.Pod] = p
+	}
+	return pods
+}
+
+// reported waits until the picker knows what has happened on the pods so far.
+func (r *rig) reported() {
+	r.t.Helper()
+	if err := r.fleet.WaitReported(r.ctx); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// quiet waits until nothing runs and every pod has reported that it was idle
+// all the time since its last report.
+func (r *rig) quiet() {
+	r.t.Helper()
+	r.inFlight(0)
+	r.until("all pods are idle", func() bool {
+		r.reported()
+		for _, p := range r.pods() {
+			if p.Load.Value == nil || *p.Load.Value != 0 || p.Waiting.Value == nil || *p.Waiting.Value != 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// fetch reads a page that the server offers.
+func (r *rig) fetch(url string) (status int, body string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, url, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	res, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// metric is the value of a sample on a metrics page, such as
+// `epp_open_requests` or `x{pod="a"}`.
+func (r *rig) metric(url, sample string) string {
+	r.t.Helper()
+	_, page := r.fetch(url)
+	for line := range strings.Lines(page) {
+		if value, ok := strings.CutPrefix(line, sample+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "none"
+}
+
+func (r *rig) ours(sample string) string {
+	r.t.Helper()
+	return r.metric("http://"+r.at.Metrics+"/metrics", sample)
+}
+
+// words is a prompt of exactly n tokens; another salt makes it other from the
+// first token on.
+func words(salt string, n int) string {
+	var b strings.Builder
+	for i := range n { // a token is 4 bytes
+		fmt.Fprintf(&b, "%s%0*d", salt, 4-len(salt), i%int(pow10(4-len(salt))))
+	}
+	return b.String()
+}
+
+func pow10(n int) (p int) {
+	for p = 1; n > 0; n-- {
+		p *= 10
+	}
+	return p
+}
+
+// candidate is a pod as a decision saw it.
+func candidate(t *testing.T, rec *explain.Record, pod string) *explain.Candidate {
+	t.Helper()
+	i := slices.IndexFunc(rec.Candidates, func(c explain.Candidate) bool { return c.Pod == pod })
+	if i < 0 {
+		t.Fatalf("decision %s has no candidate %q", rec.RequestID, pod)
+	}
+	return &rec.Candidates[i]
+}
+
+// matched is how many blocks the decision believed that a pod holds.
+func matched(t *testing.T, rec *explain.Record, pod string) int {
+	t.Helper()
+	c := candidate(t, rec, pod)
+	if c.Cache.Value == nil {
+		t.Fatalf("decision %s: the cache of %s is %s", rec.RequestID, pod, c.Cache.State)
+	}
+	return int(*c.Cache.Value)
+}
+
+// replayed fails unless the replay of a record is identical.
+func replayed(t *testing.T, rec *explain.Record) {
+	t.Helper()
+	if verdict, _, _ := explain.Replay(rec); !verdict.Identical {
+		t.Errorf("decision %s: %s", rec.RequestID, verdict.Difference)
+	}
+}
+
+// tokens reads a count that must be known.
+func tokens(t *testing.T, what string, n *int) int {
+	t.Helper()
+	if n == nil {
+		t.Fatalf("%s is not known", what)
+	}
+	return *n
+}
