@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// NotFoundError: there is no such decision. Coverage says how far back it was
+// NotFoundError says that there is no such decision. Coverage says how far back it was
 // looked for.
 type NotFoundError struct {
 	FailureText
@@ -39,7 +39,7 @@ func (e *NotFoundError) Reach() string {
 	return text
 }
 
-// AmbiguousError: several requests have an ID that begins so.
+// AmbiguousError says that several requests have an ID that begins so.
 type AmbiguousError struct {
 	FailureText
 	Candidates []Ref // newest first, not all when there are many
@@ -48,7 +48,7 @@ type AmbiguousError struct {
 // Error implements error.
 func (e *AmbiguousError) Error() string { return e.Message }
 
-// GenerationError: the weights were changed by somebody else in between.
+// GenerationError says that the weights were changed by somebody else in between.
 type GenerationError struct {
 	FailureText
 	Current uint64
@@ -66,7 +66,7 @@ type RequestError struct {
 // Error implements error.
 func (e *RequestError) Error() string { return e.Message }
 
-// VersionError: the picker speaks another version of the API.
+// VersionError says that the picker speaks another version of the API.
 type VersionError struct {
 	Server, Theirs string
 }
@@ -81,7 +81,7 @@ func (e *VersionError) Hint() string {
 	return "use the eppctl of the picker's version: see its /v1/version"
 }
 
-// UnreachableError: no picker answered there. Err says what happened.
+// UnreachableError says that no picker answered there. Err says what happened.
 type UnreachableError struct {
 	Server string
 	Err    error

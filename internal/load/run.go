@@ -82,7 +82,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	case *Conversations:
 		s.model = cfg.Model
 	}
-	wall := time.Now()
+	wall := clock.Wall{}.Now()
 	out := &Result{Started: cfg.Clock.Now()}
 	reporting, stop := context.WithCancel(ctx)
 	var wg, reporter sync.WaitGroup
@@ -92,7 +92,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	stop()
 	reporter.Wait()
 	out.Sent, out.Failed, out.FirstFailure = int(r.sent.Load()), int(r.failed.Load()), r.first
-	out.Elapsed, out.Wall = cfg.Clock.Now().Sub(out.Started), time.Since(wall)
+	out.Elapsed, out.Wall = cfg.Clock.Now().Sub(out.Started), clock.Wall{}.Now().Sub(wall)
 	return out, err
 }
 
@@ -106,7 +106,7 @@ func (r *runner) arrivals(ctx context.Context, wg *sync.WaitGroup, start time.Ti
 		if err != nil {
 			return err
 		}
-		if err := r.cfg.Clock.Sleep(ctx, start.Add(a.At).Sub(r.cfg.Clock.Now())); err != nil {
+		if r.cfg.Clock.Sleep(ctx, start.Add(a.At).Sub(r.cfg.Clock.Now())) != nil {
 			return nil // the end was asked for
 		}
 		select {

@@ -173,7 +173,7 @@ func newScratch() *scratch {
 // Pick decides where the request goes and reserves the pod. The error is a
 // *[Refusal] when none can take it.
 func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
-	start := time.Now()
+	watch := start(c.Parsing)
 	model := p.cfg.Pool.Resolve(c.Request.Model)
 	if !model.Found && !model.Unchecked && c.Request.Model != "" {
 		return nil, &Refusal{Status: 404, Reason: "model-not-found", Detail: fmt.Sprintf("the model %q does not exist", c.Request.Model)}
@@ -182,20 +182,16 @@ func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 	defer p.scratch.Put(s)
 	s.prepare(p, c, model)
 	s.lookup(c.Request, model)
-	looked := time.Now()
+	watch.lap(&watch.Lookup)
 	if len(p.cfg.Scorers) > 0 {
 		s.runScorers(ctx)
+		watch.lap(&watch.Scorers)
 	}
-	scored := time.Now()
 	pick := &Pick{picker: p, id: c.ID, arrival: c.Arrival, model: model.Base}
 	var roster uint64
 	s.pods, s.picked, roster = p.cfg.Pool.Choose(s.pods[:0], &s.query, s, &pick.reservation)
-	done := time.Now()
-	s.entry.Roster = roster
-	s.entry.Timings = record.Timings{
-		Parse: c.Parsing, Lookup: looked.Sub(start), Scorers: scored.Sub(looked), Decide: done.Sub(scored),
-		Total: c.Parsing + done.Sub(start),
-	}
+	watch.lap(&watch.Decide)
+	s.entry.Roster, s.entry.Timings = roster, watch.Timings
 	return p.finish(s, c, pick)
 }
 

@@ -19,7 +19,7 @@ const Latest = "latest"
 // IDs with one prefix, a search keeps.
 const maxMatches = 1000
 
-// MissingError: there is no such decision among those that were read.
+// MissingError says that there is no such decision among those that were read.
 type MissingError struct {
 	ID             string
 	Read           int       // decisions
@@ -33,7 +33,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("no decision recorded for request %s", e.ID)
 }
 
-// AmbiguousError: several requests have an ID that begins so.
+// AmbiguousError says that several requests have an ID that begins so.
 type AmbiguousError struct {
 	ID         string
 	Candidates []string // request IDs, newest first

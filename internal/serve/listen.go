@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func listen(a config.Addresses) (*listeners, error) {
 		if want.address == "" {
 			continue
 		}
-		ln, err := net.Listen("tcp", want.address)
+		ln, err := open(want.address)
 		switch {
 		case err == nil:
 			*want.to = ln
@@ -82,7 +83,7 @@ func findFree(busy []BusyPort) {
 		if err != nil {
 			continue
 		}
-		ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		ln, err := open(net.JoinHostPort(host, "0"))
 		if err != nil {
 			continue
 		}

@@ -20,7 +20,7 @@ func (s *Server) Run(ctx context.Context) error {
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	g, work := errgroup.WithContext(work)
-	s.start(g, work)
+	s.start(work, g)
 
 	err := s.welcome(ctx, work)
 	if err == nil {
@@ -39,7 +39,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // start starts everything that runs.
-func (s *Server) start(g *errgroup.Group, ctx context.Context) {
+func (s *Server) start(ctx context.Context, g *errgroup.Group) {
 	for _, n := range s.servers {
 		g.Go(func() error {
 			if err := n.server.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -71,7 +71,10 @@ const firstLook = 5 * time.Second
 func (s *Server) welcome(ctx, work context.Context) error {
 	bound, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
-	for !s.seenAll() && work.Err() == nil && (clock.Wall{}).Sleep(bound, 5*time.Millisecond) == nil {
+	for !s.seenAll() && work.Err() == nil {
+		if (clock.Wall{}).Sleep(bound, 5*time.Millisecond) != nil {
+			break
+		}
 	}
 	if s.fleet != nil && work.Err() == nil {
 		_ = s.fleet.WaitReported(bound) // late reports only mean an unknown cache at first
