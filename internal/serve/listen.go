@@ -40,6 +40,12 @@ type listeners struct {
 	gateway, health, metrics, admin, report net.Listener
 }
 
+// open listens on a TCP address. It does not wait for anything.
+func open(address string) (net.Listener, error) {
+	var config net.ListenConfig
+	return config.Listen(context.Background(), "tcp", address)
+}
+
 // listen opens all sockets, or none.
 func listen(a config.Addresses) (*listeners, error) {
 	l := &listeners{}
