@@ -17,6 +17,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"strconv"
 	"strings"
@@ -78,6 +80,9 @@ func WithWeights(list string) Option {
 
 // Main runs the command line of this process and returns its exit status.
 func Main(options ...Option) int {
+	// net/http's transport writes what a server sends unasked to the global
+	// logger; it may be anybody's answer.
+	log.SetOutput(io.Discard)
 	streams := cli.System()
 	ctx, stop := cli.SignalContext(context.Background())
 	defer stop()
