@@ -3,7 +3,7 @@ package prefix
 import "math/bits"
 
 // pieceBlocks is how many blocks a writer stores or removes before it lets
-// others have their turn: some ten microseconds.
+// others have their turn: some tens of microseconds.
 const pieceBlocks = 256
 
 // Store adds blocks to those that a pod holds. parent is the fingerprint before
