@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,7 +47,8 @@ type Server struct {
 	fleet     *sim.Fleet // nil without --sim
 	endpoints *endpointsWatch
 
-	servers []namedServer // in the order in which they end
+	servers []namedServer  // in the order in which they end
+	conns   sync.WaitGroup // their open connections, and so the handlers
 	ready   atomic.Bool
 }
 
@@ -221,6 +223,7 @@ func (s *Server) buildServers() error {
 
 func (s *Server) add(name string, server *http.Server, ln net.Listener) {
 	if ln != nil {
+		server.ConnState = s.count
 		s.servers = append(s.servers, namedServer{name, server, ln})
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +22,7 @@ func (s *Server) Run(ctx context.Context) error {
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	g, work := errgroup.WithContext(work)
+	flush := s.startFiles(context.WithoutCancel(ctx))
 	s.start(work, g)
 
 	err := s.welcome(ctx, work)
@@ -28,11 +31,14 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.ready.Store(false)
 	s.drain()
+	// Before the rest is cut: how that would have ended, nobody knows.
+	flush()
 	stop(nil)
 	s.end()
 	if werr := g.Wait(); werr != nil && !errors.Is(werr, context.Canceled) {
 		err = errors.Join(err, werr)
 	}
+	s.conns.Wait()
 	s.picker.Close()
 	s.gateway.Close()
 	return err
@@ -52,14 +58,38 @@ func (s *Server) start(ctx context.Context, g *errgroup.Group) {
 	if s.fleet != nil {
 		runners = append(runners, s.fleet.Run)
 	}
-	if s.files != nil {
-		runners = append(runners, s.files.Run)
-	}
 	if s.endpoints != nil {
 		runners = append(runners, s.endpoints.run)
 	}
 	for _, run := range runners {
 		g.Go(func() error { return run(ctx) })
+	}
+}
+
+// startFiles starts the writer of records, which ends, with everything that is
+// recorded by then on disk, when it is told to flush.
+func (s *Server) startFiles(ctx context.Context) (flush func()) {
+	if s.files == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var writer sync.WaitGroup
+	writer.Go(func() { _ = s.files.Run(ctx) }) // logs and counts its problems itself
+	return func() {
+		cancel()
+		writer.Wait()
+	}
+}
+
+// count follows the connections of all servers: a connection closes after its
+// handler has returned, so when none is left no request is.
+func (s *Server) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.conns.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.conns.Done()
+	case http.StateActive, http.StateIdle:
 	}
 }
 
@@ -123,7 +153,8 @@ func (s *Server) untilTheEnd(ctx, work context.Context) error {
 	return nil
 }
 
-// drain lets the gateway's requests finish, for the drain time at most.
+// drain lets the gateway's requests finish, for the drain time at most. New ones
+// are refused from now on.
 func (s *Server) drain() {
 	for _, n := range s.servers {
 		if n.name != "gateway" {
@@ -133,16 +164,19 @@ func (s *Server) drain() {
 		defer cancel()
 		if err := n.server.Shutdown(ctx); err != nil {
 			s.log.Warn("drain time is over, running requests are cut", slog.Int("open", s.picker.Open()))
-			_ = n.server.Close() // what it closes are those requests
 		}
 	}
 }
 
-// end ends the other servers.
+// end ends the servers, and what the gateway still has to do with them.
 func (s *Server) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	for _, n := range s.servers {
+		if n.name == "gateway" {
+			_ = n.server.Close() // it has been drained
+			continue
+		}
 		if err := n.server.Shutdown(ctx); err != nil {
 			_ = n.server.Close() // a caller that does not go
 		}
