@@ -180,10 +180,8 @@ func customValue(name string, cell []byte, detail string) explain.CustomValue {
 		if detail == "" {
 			out.Detail = fmt.Sprint(value)
 		}
-	case s > uint8(score.NotApplicable): // no such state, yet the engine counts the value
-		out.Value, out.State = &value, score.Known.String()
-	case score.State(s) != score.Unknown:
-		out.Value, out.State = &value, score.State(s).String()
+	case state(s) != score.Unknown: // what is no state is unknown to the engine too
+		out.Value, out.State = &value, stateName(s)
 	}
 	return out
 }
