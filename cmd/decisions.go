@@ -26,6 +26,7 @@ type decisionsFlags struct {
 	file      string
 	output    string
 	noHeaders bool
+	replay    bool
 	filter    admin.Filter
 }
 
@@ -43,7 +44,10 @@ func newDecisions(s *cli.Streams) *cobra.Command {
 			eppctl decisions --pod sim-2 --since 10m
 
 			# Export everything that is recorded
-			eppctl decisions -o jsonl > decisions.jsonl`),
+			eppctl decisions -o jsonl > decisions.jsonl
+
+			# Do all of them replay to the same bits?
+			eppctl decisions -f decisions.jsonl --replay`),
 		Annotations: map[string]string{seeAlsoKey: `
 			eppctl explain REQUEST    why that one went where it went`},
 		Args: cobra.NoArgs,
@@ -62,11 +66,12 @@ func newDecisions(s *cli.Streams) *cobra.Command {
 		fs.BoolVar(&f.filter.Ties, "ties", false, "only ties in the score")
 		fs.BoolVar(&f.filter.Relaxed, "relaxed", false, "only decisions with every queue full")
 		fs.BoolVar(&f.filter.Refused, "refused", false, "only requests that no pod got")
-		fs.IntVar(&f.filter.Limit, "limit", 0, "at most `N` (default 50; all for jsonl)")
+		fs.IntVar(&f.filter.Limit, "limit", 0, "at most `N` (default 50; all for jsonl and --replay)")
 	})
 	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
 		fs.StringVarP(&f.output, "output", "o", "", "output `FORMAT`: table, wide, json, yaml, jsonl or name")
 		fs.BoolVar(&f.noHeaders, "no-headers", false, "tables without their first line")
+		fs.BoolVar(&f.replay, "replay", false, "replay them in place of a list; status 1 when one comes out otherwise")
 	})
 	_ = c.RegisterFlagCompletionFunc("output", oneOf("table", "wide", "json", "yaml", "jsonl", "name"))
 	_ = c.RegisterFlagCompletionFunc("pod", f.completePod(s)) // fails only for a flag that is not there
@@ -84,14 +89,25 @@ func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
 	if f.filter.Limit < 0 {
 		return usage(fmt.Errorf("--limit: must not be negative, got %d", f.filter.Limit), c)
 	}
-	if f.filter.Limit == 0 && format != cli.FormatJSONL {
+	if f.replay && (format == cli.FormatJSONL || format == cli.FormatName) {
+		return usage(fmt.Errorf("--replay: has no output format %s; there are text, json and yaml", f.output), c)
+	}
+	if f.filter.Limit == 0 && format != cli.FormatJSONL && !f.replay {
 		f.filter.Limit = defaultLimit
 	}
 	q, err := f.query(s.Now())
 	if err != nil {
 		return usage(err, c)
 	}
-	out := &decisionsPrinter{printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, rows: []explain.Row{}}
+	printer := cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}
+	if f.replay {
+		out := newReplayPrinter(printer)
+		if err := f.each(c, s, q, out.add); err != nil {
+			return err
+		}
+		return out.finish()
+	}
+	out := &decisionsPrinter{printer: printer, rows: []explain.Row{}}
 	out.start()
 	if err := f.each(c, s, q, out.add); err != nil {
 		return err

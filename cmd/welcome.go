@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -128,20 +127,11 @@ func withoutFlags(args []string, ports []serve.BusyPort) (kept []string) {
 
 // self is how this program was called, in a form that can be typed again.
 func self() []string {
-	exe, err := os.Executable()
-	if err != nil {
-		return []string{"eppctl"}
-	}
-	if strings.Contains(exe, string(filepath.Separator)+"go-build") {
+	if strings.Contains(os.Args[0], string(filepath.Separator)+"go-build") { // go run
 		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Path != "" {
-			if rel, ok := strings.CutPrefix(info.Path, info.Main.Path); ok {
-				return []string{"go", "run", "." + rel}
+			if dir, ok := strings.CutPrefix(info.Path, info.Main.Path); ok {
+				return []string{"go", "run", "." + dir}
 			}
-		}
-	}
-	if found, err := exec.LookPath(filepath.Base(exe)); err == nil {
-		if found, err = filepath.EvalSymlinks(found); err == nil && found == exe {
-			return []string{filepath.Base(exe)}
 		}
 	}
 	return []string{os.Args[0]}
