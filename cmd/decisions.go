@@ -90,7 +90,7 @@ func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
 		return usage(fmt.Errorf("--limit: must not be negative, got %d", f.filter.Limit), c)
 	}
 	if f.replay && (format == cli.FormatJSONL || format == cli.FormatName) {
-		return usage(fmt.Errorf("--replay: has no output format %s; there are text, json and yaml", f.output), c)
+		return usage(fmt.Errorf("--replay: has no output format %s; there are table, json and yaml", f.output), c)
 	}
 	if f.filter.Limit == 0 && format != cli.FormatJSONL && !f.replay {
 		f.filter.Limit = defaultLimit
