@@ -174,7 +174,7 @@ func (f *explainFlags) complete(s *cli.Streams) cobra.CompletionFunc {
 		list := listForCompletion(c, s, &f.router, admin.Filter{ID: prefix, Limit: 50})
 		out := []cobra.Completion{cobra.CompletionWithDesc(record.Latest, "the newest decision")}
 		for _, rec := range list {
-			out = append(out, cobra.CompletionWithDesc(cli.Sanitize(rec.RequestID), cli.Sanitize(rec.Result.Pod)+", "+rec.Time.Format(time.TimeOnly)))
+			out = append(out, cobra.CompletionWithDesc(cli.Sanitize(rec.RequestID), cli.Sanitize(rec.Result.Pod)+", "+rec.Time.UTC().Format(rowClockFormat)))
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}

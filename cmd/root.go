@@ -59,8 +59,19 @@ func newRoot(p *program, s *cli.Streams) *cobra.Command {
 	root.AddCommand(newServe(p, s), newExplain(s), newDecisions(s), newVersion(s), newExitCodes(), newEnvironment(root))
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
+	strictCompletion(root)
 	wrapArgs(root)
 	return root
+}
+
+// strictCompletion makes 'completion SHELL' refuse a shell that it does not know.
+func strictCompletion(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args = cobra.NoArgs
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
 }
 
 // envPrefix starts the name of every variable that stands for a flag.
