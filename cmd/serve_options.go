@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -93,11 +94,12 @@ func (f *serveFlags) simOptions(o *serve.Options, s *cli.Streams) error {
 		Pods: f.sim, Blocks: f.simBlocks, Speed: f.simSpeed, Profile: f.simProfile, Model: f.simModel, MaxAdapters: f.simMaxAdapters, Spot: f.simSpot,
 	}
 	for _, text := range f.simAdapters {
-		name, rank, _ := strings.Cut(text, ":")
+		name, rank, ranked := strings.Cut(text, ":")
 		a := vllm.Adapter{Name: name}
-		if rank != "" {
-			if _, err := fmt.Sscanf(rank, "%d", &a.Rank); err != nil {
-				return fmt.Errorf("--sim-adapters %q: the rank must be a number", text)
+		if ranked {
+			var err error
+			if a.Rank, err = strconv.Atoi(rank); err != nil || a.Rank < 1 {
+				return fmt.Errorf("--sim-adapters %q: the rank must be a whole number above 0", text)
 			}
 		}
 		o.Sim.Adapters = append(o.Sim.Adapters, a)
@@ -123,8 +125,8 @@ func parseBytes(flag, text string) (int64, error) {
 			number, unit = strings.TrimSpace(n), factor
 		}
 	}
-	var n int64
-	if _, err := fmt.Sscanf(number+"\n", "%d\n", &n); err != nil || n < 1 || n > (1<<50)/unit {
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 1 || n > (1<<50)/unit {
 		return 0, fmt.Errorf("--%s: %q is no size; examples: 64MiB, 1GiB, 1048576", flag, text)
 	}
 	return n * unit, nil
