@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,30 +26,34 @@ var binary struct {
 	once sync.Once
 	dir  string
 	err  error
-	out  []byte
+}
+
+func build() {
+	if binary.dir, binary.err = os.MkdirTemp("", "eppctl-serve-test-"); binary.err != nil {
+		return
+	}
+	out, err := exec.Command("go", "build", "-o", filepath.Join(binary.dir, "eppctl"), "github.com/eppctl/eppctl").CombinedOutput()
+	if err != nil {
+		binary.err = fmt.Errorf("%w\n%s", err, out)
+	}
 }
 
 // eppctl runs the program as a process of its own, and returns its standard
 // output and its exit status.
 func eppctl(t *testing.T, args ...string) (stdout string, status int) {
 	t.Helper()
-	binary.once.Do(func() {
-		if binary.dir, binary.err = os.MkdirTemp("", "eppctl-serve-test-"); binary.err != nil {
-			return
-		}
-		build := exec.Command("go", "build", "-o", filepath.Join(binary.dir, "eppctl"), "github.com/eppctl/eppctl")
-		binary.out, binary.err = build.CombinedOutput()
-	})
+	binary.once.Do(build)
 	if binary.err != nil {
-		t.Fatalf("build eppctl: %v\n%s", binary.err, binary.out)
+		t.Fatalf("build eppctl: %v", binary.err)
 	}
-	command := exec.CommandContext(t.Context(), filepath.Join(binary.dir, "eppctl"), args...)
-	out, err := command.Output()
-	status = command.ProcessState.ExitCode()
-	if exit, ok := err.(*exec.ExitError); err != nil && (!ok || exit.ExitCode() < 0) {
+	out, err := exec.CommandContext(t.Context(), filepath.Join(binary.dir, "eppctl"), args...).Output()
+	if err == nil {
+		return string(out), 0
+	}
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || exit.ExitCode() < 0 {
 		t.Fatalf("eppctl %q: %v", args, err)
-	} else if ok {
-		t.Logf("eppctl %q: %s", args, exit.Stderr)
 	}
-	return string(out), status
+	t.Logf("eppctl %q: %s", args, exit.Stderr)
+	return string(out), exit.ExitCode()
 }

@@ -380,21 +380,18 @@ func (r *rig) ours(sample string) string {
 	return r.metric("http://"+r.at.Metrics+"/metrics", sample)
 }
 
-// words is a prompt of exactly n tokens; another salt makes it other from the
-// first token on.
-func words(salt string, n int) string {
+// words is a prompt of exactly n tokens; another mark of at most 3 letters makes
+// it other from the first token on.
+func words(mark string, n int) string {
+	numbers := 1
+	for range 4 - len(mark) {
+		numbers *= 10
+	}
 	var b strings.Builder
 	for i := range n { // a token is 4 bytes
-		fmt.Fprintf(&b, "%s%0*d", salt, 4-len(salt), i%int(pow10(4-len(salt))))
+		fmt.Fprintf(&b, "%s%0*d", mark, 4-len(mark), i%numbers)
 	}
 	return b.String()
-}
-
-func pow10(n int) (p int) {
-	for p = 1; n > 0; n-- {
-		p *= 10
-	}
-	return p
 }
 
 // candidate is a pod as a decision saw it.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -137,9 +138,7 @@ func (r *rig) taint(q tainted) *answer {
 		"Content-Type": {"application/json"}, "Authorization": {"Bearer " + secretKey}, "Cookie": {"session=" + secretCookie},
 		"X-Api-Key": {secretKey}, "X-Other": {secretHeader}, "X-Gateway-Destination-Endpoint": {secretHeader}, "X-Request-Id": {q.name},
 	}
-	for name, values := range q.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, q.header)
 	res, err := r.client.Do(req)
 	if err != nil {
 		return &answer{err: err}
