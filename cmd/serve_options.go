@@ -54,8 +54,11 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, c *c
 	o.Level.Set(level)
 	o.Logger = telemetry.Logger(s.Err, o.Level)
 	try(f.simOptions(o, s))
-	if f.sim == 0 && o.ReportToken == "" && cfg.Addresses.Report == config.Default().Addresses.Report {
-		o.Config.Addresses.Report = "" // without a fleet and a token nobody may report
+	if f.sim == 0 && o.ReportToken == "" { // without a fleet and a token nobody may report
+		if c.Flags().Changed("report-addr") || cfg.Addresses.Report != config.Default().Addresses.Report {
+			try(errors.New("--report-addr needs --report-token-file: reports change where requests go"))
+		}
+		o.Config.Addresses.Report = ""
 	}
 	return o, errors.Join(problems...)
 }
