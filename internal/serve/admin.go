@@ -5,6 +5,7 @@ import (
 
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/buildinfo"
+	"github.com/eppctl/eppctl/score"
 )
 
 func (s *Server) adminHandler() http.Handler {
@@ -21,6 +22,13 @@ func (s *Server) adminHandler() http.Handler {
 // effective is the configuration in force, for the admin API. It holds no secret.
 func (s *Server) effective() any {
 	c := s.opts.Config
+	if effective, err := c.Effective(s.opts.Custom); err == nil { // it was valid at the start
+		c = effective
+	}
+	w := s.picker.Weights() // they may have been changed since
+	for f := range w.Factors() {
+		c.Weights[weightKey(w, f)] = w.Weight(f)
+	}
 	a := s.Addresses()
 	c.Addresses.Gateway, c.Addresses.Health, c.Addresses.Metrics = a.Gateway, a.Health, a.Metrics
 	c.Addresses.Admin, c.Addresses.Report = a.Admin, a.Report
@@ -28,4 +36,12 @@ func (s *Server) effective() any {
 		"config": c, "policy": s.opts.Policy.String(), "recordDir": s.opts.RecordDir, "recordMemoryBytes": s.opts.RecordMemory,
 		"timeScale": s.clock.Scale(), "allowWrite": s.opts.AllowWrite, "drainSeconds": s.opts.Drain.Seconds(),
 	}
+}
+
+// weightKey is a factor's key in a configuration.
+func weightKey(w *score.Weights, f int) string {
+	if f < score.NumFactors {
+		return [score.NumFactors]string{"cache", "load", "queue", "health", "adapter"}[f]
+	}
+	return w.FactorName(f)
 }

@@ -44,7 +44,8 @@ type Server struct {
 	picker    *picker.Picker
 	gateway   *gateway.Gateway
 	watcher   *engine.Watcher
-	fleet     *sim.Fleet // nil without --sim
+	fleet     *sim.Fleet    // nil without --sim
+	fixed     []pool.Member // of the command line and the fleet
 	endpoints *endpointsWatch
 
 	servers []namedServer  // in the order in which they end
@@ -79,7 +80,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	for _, build := range []func() error{
-		s.buildRecorder, s.buildPool, func() error { return s.buildPicker(weights) }, s.buildFleet, s.buildServers,
+		s.buildRecorder, s.buildFleet, s.buildPool, func() error { return s.buildPicker(weights) }, s.buildServers,
 	} {
 		if err := build(); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -123,11 +124,11 @@ func (s *Server) buildPool() error {
 	}, s.pool)
 	if s.opts.EndpointsFile != "" {
 		s.endpoints = &endpointsWatch{path: s.opts.EndpointsFile, logger: s.log, set: func(m []pool.Member) error {
-			return s.setMembers(append(m, s.opts.Endpoints...))
+			return s.setMembers(slices.Concat(s.fixed, m))
 		}}
 		return s.endpoints.load()
 	}
-	return s.setMembers(s.opts.Endpoints)
+	return s.setMembers(s.fixed)
 }
 
 // setMembers changes the pool and whom the watcher looks at.
@@ -142,7 +143,7 @@ func (s *Server) setMembers(members []pool.Member) error {
 func (s *Server) buildPicker(weights score.Weights) (err error) {
 	sources := telemetry.Sources{
 		Pods: func() []score.PodState {
-			pods, _ := s.pool.States(nil, &pool.Query{Now: s.clock.Now()})
+			pods, _ := s.pool.States(nil, &pool.Query{})
 			return pods
 		},
 		Tree:     s.tree.Stats,
@@ -179,8 +180,10 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 	return s.registerGateway()
 }
 
-// buildFleet makes the simulated pods and their members in the pool.
+// buildFleet makes the simulated pods, which are members of the pool like those
+// of the command line.
 func (s *Server) buildFleet() (err error) {
+	s.fixed = slices.Clone(s.opts.Endpoints)
 	o := s.opts.Sim
 	if o == nil {
 		return nil
@@ -195,19 +198,18 @@ func (s *Server) buildFleet() (err error) {
 	if err != nil {
 		return err
 	}
-	members := slices.Clone(s.opts.Endpoints)
 	pods := s.fleet.Pods()
 	for i, p := range pods {
 		price := cost.OnDemandA100
 		if i >= len(pods)-o.Spot {
 			price = cost.SpotA10G
 		}
-		members = append(members, pool.Member{
+		s.fixed = append(s.fixed, pool.Member{
 			Name: p.Name, Address: p.Address, URL: p.URL,
 			Annotations: map[string]string{cost.PriceKey: strconv.FormatFloat(price, 'f', -1, 64)},
 		})
 	}
-	return s.setMembers(members)
+	return nil
 }
 
 func (s *Server) buildServers() error {

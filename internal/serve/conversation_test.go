@@ -210,6 +210,7 @@ func TestKilledPodsRequestsFailAndTheRetryGoesToTheNextBestCache(t *testing.T) {
 	}
 	waiting := make(chan *answer, 1)
 	go func() { waiting <- r.send(r.ctx, "waiting", chatPath, turn) }()
+	r.until("both are on the pod", func() bool { p := r.pod(owner); return p.Running+p.Waiting == 2 })
 	r.inFlight(2)
 
 	if err := r.fleet.Kill(owner); err != nil {

@@ -50,7 +50,7 @@ func member(name, base string) (pool.Member, error) {
 
 // endpointsFile is the form of the file of --endpoints.
 type endpointsFile struct {
-	Endpoints []struct {
+	Endpoints *[]struct {
 		Name        string            `json:"name"`
 		URL         string            `json:"url"`
 		Labels      map[string]string `json:"labels"`
@@ -84,9 +84,12 @@ func ParseEndpoints(b []byte) ([]pool.Member, error) {
 	if err := yaml.UnmarshalStrict(b, &file); err != nil {
 		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "error unmarshaling JSON: "))
 	}
+	if file.Endpoints == nil { // empty, or not written to its end
+		return nil, errors.New("there is no list of endpoints; a pool without any is written as 'endpoints: []'")
+	}
 	var problems []error
-	members := make([]pool.Member, 0, len(file.Endpoints))
-	for i, e := range file.Endpoints {
+	members := make([]pool.Member, 0, len(*file.Endpoints))
+	for i, e := range *file.Endpoints {
 		m, err := member(e.Name, e.URL)
 		if err == nil && e.Name == "" {
 			err = errors.New("name must not be empty")

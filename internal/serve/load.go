@@ -51,7 +51,7 @@ func ParseLoad(text string, limit int, rate float64) (*Load, error) {
 func (s *Server) runLoad(ctx context.Context) error {
 	l := s.opts.Load
 	result, err := load.Run(ctx, load.Config{
-		Source: l.Source, URL: "http://" + address(s.listeners.gateway), Model: s.fleet.Model(), Clock: s.clock, Limit: l.Limit,
+		Source: l.Source, URL: "http://" + address(s.listeners.gateway), Model: s.fleet.Model(), Clock: s.clock, Limit: l.Limit, Drain: s.opts.Drain,
 		Progress: l.progress,
 	})
 	if err = errors.Join(err, l.Source.Close()); err != nil {

@@ -24,6 +24,8 @@ func (s *Server) Run(ctx context.Context) error {
 	g, work := errgroup.WithContext(work)
 	flush := s.startFiles(context.WithoutCancel(ctx))
 	s.start(work, g)
+	// Whatever goes on after the signal, nobody should send anything new.
+	defer context.AfterFunc(ctx, func() { s.ready.Store(false) })()
 
 	err := s.welcome(ctx, work)
 	if err == nil {
@@ -39,7 +41,7 @@ func (s *Server) Run(ctx context.Context) error {
 		err = errors.Join(err, werr)
 	}
 	s.conns.Wait()
-	s.picker.Close()
+	s.endScorers()
 	s.gateway.Close()
 	return err
 }
@@ -119,6 +121,9 @@ func (s *Server) welcome(ctx, work context.Context) error {
 		return nil
 	}
 	s.ready.Store(true)
+	if ctx.Err() != nil {
+		s.ready.Store(false)
+	}
 	s.log.Info("ready", slog.Int("pods", len(s.pool.Targets())), slog.String("gateway", a.Gateway), slog.String("admin", a.Admin))
 	if s.opts.Ready != nil {
 		s.opts.Ready(a)
@@ -140,6 +145,9 @@ func (s *Server) seenAll() bool {
 // the built-in traffic.
 func (s *Server) untilTheEnd(ctx, work context.Context) error {
 	if s.opts.Load != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(work, cancel)()
 		err := s.runLoad(ctx)
 		if err != nil || !s.opts.Load.Stay {
 			return err
@@ -165,6 +173,15 @@ func (s *Server) drain() {
 		if err := n.server.Shutdown(ctx); err != nil {
 			s.log.Warn("drain time is over, running requests are cut", slog.Int("open", s.picker.Open()))
 		}
+	}
+}
+
+// endScorers waits a little for custom scorers that overran their deadline.
+func (s *Server) endScorers() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := s.picker.Close(ctx); err != nil {
+		s.log.Error("ending without waiting for them", slog.String("error", err.Error()))
 	}
 }
 
