@@ -73,19 +73,43 @@ func TestTraceThroughHTTP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "decisions.jsonl")
 	r.must(os.WriteFile(file, []byte(export), 0o600))
 
-	out, status := eppctl(t, "decisions", "-f", file, "--replay", "-o", "json")
-	var replay struct {
-		Decisions, Identical int
-		FirstDifference      any
-	}
-	r.must(json.Unmarshal([]byte(out), &replay))
-	if status != 0 || replay.Decisions != requests || replay.Identical != requests || replay.FirstDifference != nil {
+	if replay, status := replayedAll(t, file); status != 0 || replay.Decisions != requests || replay.Identical != requests || replay.FirstDifference != nil {
 		t.Errorf("another process replays %+v, status %d", replay, status)
+	}
+	changed := strings.Replace(export, `"seed":`, `"seed":1`, 1)
+	r.must(os.WriteFile(file+".changed", []byte(changed), 0o600))
+	replay, status := replayedAll(t, file+".changed")
+	if status != 1 || replay.Decisions != requests || replay.Identical != requests-1 {
+		t.Errorf("with one seed changed another process replays %+v, status %d", replay, status)
+	}
+	if d := replay.FirstDifference; d == nil || !strings.Contains(d.Difference, "seed") {
+		t.Errorf("with one seed changed the difference is %+v", d)
+	}
+	r.must(os.WriteFile(file+".empty", nil, 0o600))
+	if _, status := replayedAll(t, file+".empty"); status != 3 {
+		t.Errorf("nothing to replay: status %d, want 3", status)
 	}
 	if report := explained(t, file, "latest"); !report.Replay.Identical || report.RequestID == "" {
 		t.Errorf("another process explains the latest as %+v", report.Replay)
 	}
 	oneChangedBit(t, export)
+}
+
+// replays is what a new process says of all decisions in a file.
+type replays struct {
+	Decisions, Identical int
+	FirstDifference      *struct{ RequestID, Difference string }
+}
+
+func replayedAll(t *testing.T, file string) (r replays, status int) {
+	t.Helper()
+	out, status := eppctl(t, "decisions", "-f", file, "--replay", "-o", "json")
+	if out != "" {
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, status
 }
 
 // explanation is what a script reads of one.
