@@ -141,7 +141,7 @@ func TestRecordFieldsAreDocumented(t *testing.T) {
 	names(reflect.TypeFor[explain.Row](), "json", "", fields)
 	for field := range fields {
 		last := field[strings.LastIndex(field, ".")+1:]
-		if !regexp.MustCompile("[`\"]" + regexp.QuoteMeta(last) + "[`\"]").MatchString(page) && !inAnalysis(field) {
+		if !regexp.MustCompile("[`\"]"+regexp.QuoteMeta(last)+"[`\"]").MatchString(page) && !inAnalysis(field) {
 			t.Errorf("docs/records.md does not tell of `%s` (%s)", last, field)
 		}
 	}
