@@ -1,4 +1,4 @@
-package main
+package cmd
 
 import (
 	"bytes"
@@ -155,22 +155,19 @@ func TestReadmeCommands(t *testing.T) {
 		t.Skip("runs pickers for half a minute")
 	}
 	needNamespace(t)
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := shellBlocks(string(readme))
+	blocks := shellBlocks(document(t, "README.md"))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	logs := t.TempDir()
 	c := exec.CommandContext(ctx, "unshare", "-rn", "bash", "-c", script(blocks, logs))
+	c.Dir = ".."
 	c.Env = append(os.Environ(), "EPPCTL_FORCE_TTY=100x40", "NO_COLOR=1")
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 30 * time.Second
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
-	err = c.Run()
+	err := c.Run()
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("not done in time: %w", err)
 	}
@@ -197,11 +194,7 @@ func TestReadmeCommands(t *testing.T) {
 
 // The two commands that a newcomer types are in the README.
 func TestReadmeHasTheTwoCommands(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := shellBlocks(string(readme))
+	blocks := shellBlocks(document(t, "README.md"))
 	for _, want := range []string{"go run . serve --sim 4\n", testCommand} {
 		found := false
 		for _, b := range blocks {
@@ -215,17 +208,13 @@ func TestReadmeHasTheTwoCommands(t *testing.T) {
 
 // Links to files of the repository lead somewhere.
 func TestDocumentLinks(t *testing.T) {
-	pages, err := filepath.Glob("docs/*.md")
+	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	link := regexp.MustCompile(`\]\(([^)#]+)\)`)
-	for _, page := range append(pages, "README.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+	for _, page := range append(pages, "../README.md") {
+		for _, m := range link.FindAllStringSubmatch(document(t, strings.TrimPrefix(page, "../")), -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
