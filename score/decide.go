@@ -176,16 +176,28 @@ func evaluate(r *PodResult, req *InferenceRequest, p *PodState, w *Weights, maxQ
 
 	const missing = 1<<Unknown | 1<<Stale
 	r.WouldScoreKnown = (1<<s0|1<<s1|1<<s2|1<<s3|1<<s4)&missing == 0
-	r.Score, r.Reason = 0, p.Excluded
-	if r.Reason != Eligible {
-		return
-	}
+	r.Score, r.Reason = 0, exclusion(p, v3, s3, depth, maxQueue)
+}
+
+// exclusion is why a pod can't win, from its health and queue depth as they were
+// evaluated: an unknown health is not a bad one.
+func exclusion(p *PodState, health float64, state State, depth, maxQueue float64) Reason {
 	switch {
-	case s3.Usable() && v3 < HealthCutoff:
-		r.Reason = Unhealthy
+	case p.Excluded != Eligible:
+		return p.Excluded
+	case state.Usable() && health < HealthCutoff:
+		return Unhealthy
 	case depth >= maxQueue:
-		r.Reason = QueueFull
+		return QueueFull
 	}
+	return Eligible
+}
+
+// reasonOf is [exclusion] for a pod that was not evaluated.
+func reasonOf(p *PodState, maxQueue float64) Reason {
+	health, state := healthScore(p)
+	depth, _ := p.QueueDepth()
+	return exclusion(p, health, state, depth, maxQueue)
 }
 
 // composite is the weighted sum of the built-in factors. Each product is

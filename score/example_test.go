@@ -162,7 +162,8 @@ func ExampleEquivalents() {
 func ExampleBuiltins() {
 	req, pods := fleet()
 	weights := score.Default()
-	set := score.Summarize(req, pods)
+	w := score.Default()
+	set := score.Summarize(req, pods, &w)
 	for _, scorer := range score.Builtins(&weights) {
 		r := scorer.Score(context.Background(), req, &pods[0], &set)
 		fmt.Printf("%.2f %s\n", r.Value, r.Detail)
@@ -177,7 +178,8 @@ func ExampleBuiltins() {
 
 func ExampleSummarize() {
 	req, pods := fleet()
-	set := score.Summarize(req, pods)
+	w := score.Default()
+	set := score.Summarize(req, pods, &w)
 	fmt.Println(set.BestCachePod, set.BestCache, set.MinLoad, set.MaxQueue)
 	// Output: hot 0.8 0.1 6
 }
@@ -198,7 +200,8 @@ func (z zone) Score(_ context.Context, _ *score.InferenceRequest, pod *score.Pod
 
 func ExampleScorer() {
 	req, pods := fleet()
-	set := score.Summarize(req, pods)
+	w := score.Default()
+	set := score.Summarize(req, pods, &w)
 	pods[1].Labels = map[string]string{"topology.kubernetes.io/zone": "eu-1a"}
 	var scorer score.Scorer = zone("eu-1a")
 	values := score.FactorValues{Name: "zone"}

@@ -7,7 +7,7 @@ import "slices"
 // Unknown readings sort behind known ones.
 type rankKey struct {
 	score    float64
-	load     float64 // utilization / maxUtilization, not cut to 1
+	load     float64 // the load ratio: min(utilization / maxUtilization, 1)
 	depth    float64
 	mixed    uint64
 	pod      int
@@ -18,7 +18,7 @@ type rankKey struct {
 func keyOf(i int, score float64, p *PodState, w *Weights, seed uint64) rankKey {
 	k := rankKey{score: score, pod: i}
 	if k.hasLoad = number(p.Utilization); k.hasLoad {
-		k.load = p.Utilization.Value / w.MaxUtilization
+		k.load = min(p.Utilization.Value/w.MaxUtilization, 1)
 	}
 	k.depth, k.hasDepth = p.QueueDepth()
 	hash := p.nameHash

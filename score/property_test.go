@@ -139,7 +139,7 @@ func TestFusedPathEqualsInterfacePath(t *testing.T) {
 		var d score.Decision
 		in.Decide(&d)
 		sums := make([]float64, len(in.Pods))
-		set := score.Summarize(in.Request, in.Pods)
+		set := score.Summarize(in.Request, in.Pods, in.Weights)
 		for i := range in.Pods {
 			for f, scorer := range score.Builtins(in.Weights) {
 				r := scorer.Score(t.Context(), in.Request, &in.Pods[i], &set)
@@ -191,7 +191,7 @@ func sorted(in *score.Inputs, d *score.Decision, sums []float64) []int {
 		place.keys[0] = -sums[i]
 		u := p.Utilization
 		if u.State.Usable() && u.Value >= 0 && !math.IsInf(u.Value, 0) {
-			place.keys[2] = u.Value / in.Weights.MaxUtilization
+			place.keys[2] = min(u.Value/in.Weights.MaxUtilization, 1)
 		} else {
 			place.keys[1] = 1
 		}

@@ -10,7 +10,8 @@ import (
 // custom one is registered beside them with a unique name and a weight.
 //
 // Score must return a value in [0,1] for the pod, higher meaning better, and
-// should depend on nothing but its arguments. It is called once per candidate,
+// should depend on nothing but its arguments, which it must not change: they are
+// shared with other scorers. It is called once per candidate,
 // from one goroutine per scorer, and must return soon after ctx ends. A scorer
 // that panics, overruns its deadline or returns NaN costs its own factor for
 // that request (it becomes Unknown), never the request.
@@ -44,9 +45,9 @@ type FactorValues struct {
 }
 
 // Summary describes the candidate set to a scorer that looks at one pod at a
-// time. Pods that the pool excluded are not part of it.
+// time. Only pods that can win are part of it.
 type Summary struct {
-	Pods int // candidates that the pool did not exclude
+	Pods int // candidates that are eligible
 	// BestCache is the highest cache match ratio in [0,1], and BestCachePod the
 	// first pod that has it; unusable cache readings count as no match.
 	BestCache    float64
@@ -57,12 +58,12 @@ type Summary struct {
 	NoLoad, NoQueue    bool
 }
 
-// Summarize computes the summary of a candidate set.
-func Summarize(req *InferenceRequest, pods []PodState) Summary {
+// Summarize computes the summary of a candidate set under the limits of w.
+func Summarize(req *InferenceRequest, pods []PodState, w *Weights) Summary {
 	s := Summary{NoLoad: true, NoQueue: true}
 	for i := range pods {
 		p := &pods[i]
-		if p.Excluded != Eligible {
+		if reasonOf(p, float64(w.MaxQueue)) != Eligible {
 			continue
 		}
 		s.Pods++

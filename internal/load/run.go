@@ -30,6 +30,8 @@ type Config struct {
 	Model  string
 	Clock  clock.Clock // the picker's
 	Limit  int         // requests; 0 = all
+	// Drain is how long requests may go on after the context has ended.
+	Drain time.Duration
 	// Progress is called about once a second of wall time; nil = never.
 	Progress func(Progress)
 }
@@ -70,7 +72,7 @@ type runner struct {
 }
 
 // Run sends the traffic and waits for all answers. A context that ends stops the
-// arrivals and the running requests.
+// arrivals, and after the drain time the requests that still run.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	r := &runner{cfg: cfg, open: make(chan struct{}, maxOpen), client: &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: idleClients, MaxIdleConns: idleClients, IdleConnTimeout: 3 * time.Second,
@@ -87,7 +89,15 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	reporting, stop := context.WithCancel(ctx)
 	var wg, reporter sync.WaitGroup
 	reporter.Go(func() { r.report(reporting, out.Started) })
-	err := r.arrivals(ctx, &wg, out.Started)
+	// Requests that run when ctx ends may finish, for the drain time.
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(ctx, func() {
+		if (clock.Wall{}).Sleep(requests, cfg.Drain) == nil {
+			cut()
+		}
+	})()
+	err := r.arrivals(ctx, requests, &wg, out.Started)
 	wg.Wait()
 	stop()
 	reporter.Wait()
@@ -97,7 +107,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 // arrivals sends each request at its time.
-func (r *runner) arrivals(ctx context.Context, wg *sync.WaitGroup, start time.Time) error {
+func (r *runner) arrivals(ctx, requests context.Context, wg *sync.WaitGroup, start time.Time) error {
 	for r.cfg.Limit == 0 || int(r.sent.Load()) < r.cfg.Limit {
 		a, err := r.cfg.Source.Next()
 		if errors.Is(err, io.EOF) {
@@ -117,7 +127,7 @@ func (r *runner) arrivals(ctx context.Context, wg *sync.WaitGroup, start time.Ti
 		r.sent.Add(1)
 		wg.Go(func() {
 			defer func() { <-r.open }()
-			r.send(ctx, a)
+			r.send(requests, a)
 		})
 	}
 	return nil

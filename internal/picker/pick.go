@@ -20,7 +20,7 @@ type Pick struct {
 
 	pod, endpoint       string
 	secondPod, secondAt string // the second best, for a gateway's one retry
-	maxQueue            int
+	maxQueue            int    // 0 = the cutoff was relaxed
 	predicted           int
 	matched             float64 // cache match ratio of the pick, for metrics
 	attempts            []explain.Attempt
@@ -33,7 +33,9 @@ type Pick struct {
 func (k *Pick) fill(s *scratch) {
 	pod := &s.in.Pods[s.picked]
 	k.pod, k.endpoint = pod.Pod, pod.Endpoint
-	k.maxQueue = s.in.Weights.MaxQueue
+	if !s.dec.Relaxed {
+		k.maxQueue = s.in.Weights.MaxQueue
+	}
 	k.predicted = s.entry.PredictedCached
 	k.matched = s.dec.Results[s.picked].Values[score.CacheMatch]
 	for _, r := range s.dec.Order {

@@ -122,9 +122,10 @@ func (p *Picker) SetWeights(w score.Weights, generation uint64) (uint64, error) 
 // Open is the number of picks that have not ended: the ledger's sum.
 func (p *Picker) Open() int { return int(p.open.Load()) }
 
-// Close waits for custom scorers that overran their deadline. Nothing may be
-// picked any more.
-func (p *Picker) Close() { p.scorers.wait() }
+// Close waits for custom scorers that overran their deadline, as long as ctx
+// allows; the error names those that did not return. Nothing may be picked any
+// more.
+func (p *Picker) Close(ctx context.Context) error { return p.scorers.wait(ctx) }
 
 // Call is a request to pick for.
 type Call struct {
@@ -151,8 +152,7 @@ func (r *Refusal) Error() string { return r.Detail }
 // scratch is the memory of one decision, reused.
 type scratch struct {
 	picker  *Picker
-	fps     []uint64
-	counts  []uint32
+	matches []pool.Match // memory for query.Matches
 	pods    []score.PodState
 	dec     score.Decision
 	in      score.Inputs
@@ -188,15 +188,25 @@ func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 		watch.lap(&watch.Scorers)
 	}
 	pick := &Pick{picker: p, id: c.ID, arrival: c.Arrival, model: model.Base}
+	handedOut := false
+	defer func() {
+		if !handedOut { // refused, or a panic on the way: Release does nothing for what was not booked
+			pick.reservation.Release()
+		}
+	}()
 	var roster uint64
 	s.pods, s.picked, roster = p.cfg.Pool.Choose(s.pods[:0], &s.query, s, &pick.reservation)
 	watch.lap(&watch.Decide)
 	s.entry.Roster, s.entry.Timings = roster, watch.Timings
-	return p.finish(s, c, pick)
+	if err := p.finish(s, c, pick); err != nil {
+		return nil, err
+	}
+	handedOut = true
+	return pick, nil
 }
 
-// finish records the decision and hands it out.
-func (p *Picker) finish(s *scratch, c *Call, pick *Pick) (*Pick, error) {
+// finish records the decision and tells the observer.
+func (p *Picker) finish(s *scratch, c *Call, pick *Pick) error {
 	e := &s.entry
 	e.Picked = s.picked
 	e.PredictedCached = s.predicted(c.Request)
@@ -209,11 +219,11 @@ func (p *Picker) finish(s *scratch, c *Call, pick *Pick) (*Pick, error) {
 		p.cfg.Recorder.Complete(pick.handle, &record.Outcome{
 			Status: refusal.Status, Error: refusal.Reason, TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
 		})
-		return nil, refusal
+		return refusal
 	}
 	p.open.Add(1)
 	pick.fill(s)
-	return pick, nil
+	return nil
 }
 
 // prepare fills in what is known before the look-up.
@@ -224,7 +234,7 @@ func (s *scratch) prepare(p *Picker, c *Call, model pool.Resolution) {
 		Arrival: c.Arrival, Client: c.Client, NoPrefix: c.Request.NoPrefix, Headers: c.Headers,
 	}
 	s.in = score.Inputs{Request: &s.req, Weights: p.weights.Load(), Seed: s.rng.Uint64() & score.MaxSeed}
-	s.query = pool.Query{Now: c.Arrival, Base: model.Base, Subset: c.Subset}
+	s.query = pool.Query{Base: model.Base, Subset: c.Subset}
 	s.entry = record.Entry{
 		DecisionID: s.uuid(), RequestID: c.ID, RequestIDReplaced: c.IDReplaced, TimeScale: p.cfg.Clock.Scale(),
 		Policy: p.cfg.Policy.String(), Path: c.Path, Model: c.Request.Model, ModelUnchecked: model.Unchecked,
@@ -246,21 +256,32 @@ func (s *scratch) uuid() (id [16]byte) {
 	return id
 }
 
-// lookup fingerprints the prompt and asks the tree who holds how much of it.
+// lookup fingerprints the prompt and asks the tree who holds how much of it, once
+// for each size of blocks that pods report in: nearly always one.
 func (s *scratch) lookup(r *request.Request, model pool.Resolution) {
-	s.fps = s.fps[:0]
-	if r.NoPrefix == "" {
-		size := s.picker.cfg.BlockSize
-		tokens := r.Tokens[:min(len(r.Tokens), MaxBlocks*size)]
-		root := prefix.Root(model.Base, model.Adapter, r.SaltHash)
-		s.fps = prefix.Fingerprints(s.fps, root, tokens, size)
+	sizes := s.picker.cfg.Pool.BlockSizes()
+	for len(s.matches) < len(sizes) {
+		s.matches = append(s.matches, pool.Match{})
 	}
-	s.req.Blocks = len(s.fps)
+	for i, size := range sizes {
+		s.matches[i].BlockSize = size
+		s.match(&s.matches[i], r, model)
+	}
+	s.query.Matches = s.matches[:len(sizes)]
+	s.entry.Fingerprints = s.matches[0].Blocks
+	s.req.Blocks = len(s.entry.Fingerprints)
+}
+
+func (s *scratch) match(m *pool.Match, r *request.Request, model pool.Resolution) {
+	m.Blocks = m.Blocks[:0]
+	if r.NoPrefix == "" {
+		tokens := r.Tokens[:min(len(r.Tokens), MaxBlocks*s.picker.cfg.BlockSize)]
+		root := prefix.Root(model.Base, model.Adapter, r.SaltHash)
+		m.Blocks = prefix.Fingerprints(m.Blocks, root, tokens, m.BlockSize)
+	}
 	n := s.picker.cfg.Tree.Slots()
-	s.counts = slices.Grow(s.counts[:0], n)[:n]
-	s.picker.cfg.Tree.Lookup(s.fps, s.counts)
-	s.query.Counts, s.query.Blocks = s.counts, s.fps
-	s.entry.Fingerprints = s.fps
+	m.Counts = slices.Grow(m.Counts[:0], n)[:n]
+	s.picker.cfg.Tree.Lookup(m.Blocks, m.Counts)
 }
 
 // Choose implements [pool.Chooser]: it is the decision, taken while nobody else

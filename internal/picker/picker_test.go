@@ -59,7 +59,11 @@ func newFleet(tb testing.TB, pods int, change func(*Config)) *fleet {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(picker.Close)
+	tb.Cleanup(func() {
+		if err := picker.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
 	return &fleet{Picker: picker, pool: p, tree: tree, ring: ring, seq: map[string]uint64{}}
 }
 

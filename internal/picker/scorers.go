@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/score"
@@ -29,8 +31,8 @@ const (
 	FailureBusy     Failure = "busy"  // too many earlier calls have not returned
 )
 
-// maxOverdue bounds the calls of one scorer that run at once, overdue ones
-// included: a scorer that hangs must not pile up goroutines.
+// maxOverdue bounds the calls of one scorer that are past their deadline and
+// have not returned: a scorer that hangs must not pile up goroutines.
 const maxOverdue = 64
 
 // maxDetail bounds what a scorer may write into a record, in bytes per pod.
@@ -39,19 +41,33 @@ const maxDetail = 200
 // scorers runs the custom scorers and waits for those that overran.
 type scorers struct {
 	custom  []Custom
-	running []chan struct{} // one token a call, by scorer
+	overdue []atomic.Int64 // calls, by scorer
 	wg      *sync.WaitGroup
 }
 
 func newScorers(custom []Custom) scorers {
-	s := scorers{custom: custom, wg: new(sync.WaitGroup)}
-	for range custom {
-		s.running = append(s.running, make(chan struct{}, maxOverdue))
-	}
-	return s
+	return scorers{custom: custom, overdue: make([]atomic.Int64, len(custom)), wg: new(sync.WaitGroup)}
 }
 
-func (s *scorers) wait() { s.wg.Wait() }
+func (s *scorers) wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	var hanging []string
+	for k := range s.custom {
+		if n := s.overdue[k].Load(); n > 0 {
+			hanging = append(hanging, fmt.Sprintf("%s (%d calls)", s.custom[k].Name, n))
+		}
+	}
+	return fmt.Errorf("custom scorers that do not return: %s", strings.Join(hanging, ", "))
+}
 
 func checkScorers(custom []Custom, weights []score.CustomWeight) error {
 	names := make([]string, 0, len(custom))
@@ -73,24 +89,25 @@ func checkScorers(custom []Custom, weights []score.CustomWeight) error {
 
 // runScorers asks all custom scorers about the pods as they are now, in
 // parallel and under one deadline, and leaves their answers in s.in.Extra. They
-// get a copy of everything: an overdue call may outlive the request.
+// share one copy of request and pods, which no one may change: an overdue call
+// may outlive the request.
 func (s *scratch) runScorers(ctx context.Context) {
 	p := s.picker
 	pods, roster := p.cfg.Pool.States(nil, &s.query)
 	req := s.req
 	req.Tokens = slices.Clone(req.Tokens)
-	set := score.Summarize(&req, pods)
+	set := score.Summarize(&req, pods, s.in.Weights)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.ScorerDeadline, fmt.Errorf("scorer deadline of %v", p.cfg.ScorerDeadline))
 	defer cancel()
 
-	answers := make([]chan []score.Result, len(p.cfg.Scorers))
-	for k := range answers {
-		answers[k] = p.scorers.start(ctx, k, &req, pods, &set)
+	calls := make([]*scorerCall, len(p.cfg.Scorers))
+	for k := range calls {
+		calls[k] = p.scorers.start(ctx, k, &req, pods, &set)
 	}
-	s.in.Extra = make([]score.FactorValues, len(answers))
-	for k, answer := range answers {
+	s.in.Extra = make([]score.FactorValues, len(calls))
+	for k, call := range calls {
 		name := p.cfg.Scorers[k].Name
-		values, failure := await(ctx, answer, len(pods))
+		values, failure := call.await(ctx, len(pods))
 		if failure != "" && p.cfg.Observer != nil {
 			p.cfg.Observer.ScorerFailed(name, failure)
 		}
@@ -99,20 +116,33 @@ func (s *scratch) runScorers(ctx context.Context) {
 	s.extraOf = roster
 }
 
-// start runs one scorer over all pods in a goroutine of its own. The channel is
-// nil when too many calls of it are still running.
-func (s *scorers) start(ctx context.Context, k int, req *score.InferenceRequest, pods []score.PodState, set *score.Summary) chan []score.Result {
-	select {
-	case s.running[k] <- struct{}{}:
-	default:
+// scorerCall is one call of a scorer for all pods of a request.
+type scorerCall struct {
+	answer  chan []score.Result // one; that of an overdue call is dropped
+	overdue *atomic.Int64       // of the scorer
+	state   atomic.Int32        // running, then returned or past its deadline
+}
+
+const (
+	callRunning = iota
+	callReturned
+	callLate
+)
+
+// start runs one scorer over all pods in a goroutine of its own. It returns nil
+// when too many of its earlier calls hang.
+func (s *scorers) start(ctx context.Context, k int, req *score.InferenceRequest, pods []score.PodState, set *score.Summary) *scorerCall {
+	if s.overdue[k].Load() >= maxOverdue {
 		return nil
 	}
-	answer := make(chan []score.Result, 1) // the answer of an overdue call is dropped
+	c := &scorerCall{answer: make(chan []score.Result, 1), overdue: &s.overdue[k]}
 	s.wg.Go(func() {
-		defer func() { <-s.running[k] }()
-		answer <- callScorer(ctx, s.custom[k].Scorer, req, pods, set)
+		c.answer <- callScorer(ctx, s.custom[k].Scorer, req, pods, set)
+		if !c.state.CompareAndSwap(callRunning, callReturned) {
+			c.overdue.Add(-1)
+		}
 	})
-	return answer
+	return c
 }
 
 func callScorer(ctx context.Context, scorer score.Scorer, req *score.InferenceRequest, pods []score.PodState, set *score.Summary) (values []score.Result) {
@@ -130,20 +160,30 @@ func callScorer(ctx context.Context, scorer score.Scorer, req *score.InferenceRe
 	return values
 }
 
-// await collects a scorer's answer. What it failed at is said for each pod.
-func await(ctx context.Context, answer chan []score.Result, pods int) ([]score.Result, Failure) {
-	if answer == nil {
+// await collects a scorer's answer. What it failed at is said for each pod. An
+// answer that is there counts, whoever else used the time up.
+func (c *scorerCall) await(ctx context.Context, pods int) ([]score.Result, Failure) {
+	if c == nil {
 		return failed(pods, "earlier calls have not returned"), FailureBusy
 	}
+	var values []score.Result
 	select {
-	case values := <-answer:
-		if values == nil {
-			return failed(pods, "the scorer panicked"), FailurePanic
-		}
-		return values, checkValues(values)
+	case values = <-c.answer:
 	case <-ctx.Done():
-		return failed(pods, "no answer: "+context.Cause(ctx).Error()), FailureDeadline
+		select {
+		case values = <-c.answer:
+		default:
+			c.overdue.Add(1)
+			if !c.state.CompareAndSwap(callRunning, callLate) {
+				c.overdue.Add(-1) // it returned just now
+			}
+			return failed(pods, "no answer: "+context.Cause(ctx).Error()), FailureDeadline
+		}
 	}
+	if values == nil {
+		return failed(pods, "the scorer panicked"), FailurePanic
+	}
+	return values, checkValues(values)
 }
 
 func failed(pods int, why string) []score.Result {
@@ -158,9 +198,13 @@ func failed(pods int, why string) []score.Result {
 // there were any.
 func checkValues(values []score.Result) (failure Failure) {
 	for i := range values {
-		if v := values[i].Value; values[i].State.Usable() && !(v >= 0 && v <= math.MaxFloat64) {
-			values[i] = score.NotKnown(fmt.Sprintf("the scorer returned %v", v))
-			failure = FailureValue
+		r := &values[i]
+		switch {
+		case r.State > score.NotApplicable:
+			*r, failure = score.NotKnown(fmt.Sprintf("the scorer returned no such state as %d", r.State)), FailureValue
+		case r.State == score.Unknown || r.State == score.Stale:
+		case !(r.Value >= 0 && r.Value <= math.MaxFloat64):
+			*r, failure = score.NotKnown(fmt.Sprintf("the scorer returned %v", r.Value)), FailureValue
 		}
 	}
 	return failure

@@ -1,5 +1,7 @@
 package pool
 
+import "slices"
+
 // ModelEntry is one base model of a configured catalogue.
 type ModelEntry struct {
 	Name     string   `json:"name"`
@@ -49,31 +51,65 @@ func (p *Pool) buildCatalogue() *catalogue {
 	if c.known {
 		return c
 	}
+	// Names that share a root are aliases of the first of them, by whatever pod
+	// listed it first: engines do not agree on the order.
+	first := map[string]string{}
 	for _, e := range p.endpoints {
-		c.list(e)
+		c.list(e, first)
 	}
 	return c
 }
 
-// list adds what one engine serves. Names that share a root are aliases of the
-// first of them.
-func (c *catalogue) list(e *endpoint) {
-	first := map[string]string{}
+// list adds what one engine serves. first maps roots to the name of their model.
+func (c *catalogue) list(e *endpoint, first map[string]string) {
 	for _, m := range e.listed {
 		c.known = true
 		if m.Parent != "" {
-			c.add(m.ID, Resolution{Base: m.Parent, Adapter: m.ID})
 			continue
 		}
 		base := m.ID
+		if r, ok := c.names[m.ID]; ok {
+			base = r.Base
+		} else if known, ok := first[m.Root]; ok && m.Root != "" {
+			base = known
+		}
 		if m.Root != "" {
-			if known, ok := first[m.Root]; ok {
-				base = known
-			}
 			first[m.Root] = base
 		}
 		c.add(m.ID, Resolution{Base: base})
 	}
+	for _, m := range e.listed {
+		if m.Parent != "" {
+			c.add(m.ID, Resolution{Base: c.base(m.Parent), Adapter: m.ID})
+		}
+	}
+}
+
+// base is the base model that a name stands for; the name itself when it is in
+// no catalogue.
+func (c *catalogue) base(name string) string {
+	if r, ok := c.names[name]; ok {
+		return r.Base
+	}
+	return name
+}
+
+// serves are the base models that an engine serves; nil when it has not said.
+func (c *catalogue) serves(e *endpoint) []string {
+	if e.listed == nil {
+		return nil
+	}
+	bases := []string{}
+	for _, m := range e.listed {
+		base := c.base(m.ID)
+		if m.Parent != "" {
+			base = c.base(m.Parent)
+		}
+		if !slices.Contains(bases, base) {
+			bases = append(bases, base)
+		}
+	}
+	return bases
 }
 
 func (c *catalogue) add(name string, r Resolution) {

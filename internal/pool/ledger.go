@@ -32,6 +32,9 @@ func (r *Reservation) Answered() {
 // whether the pod turned out to have evicted, before the pick, what the pick
 // counted on.
 func (r *Reservation) Release() (evicted bool) {
+	if r.pool == nil { // never booked
+		return false
+	}
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
 	return r.release()

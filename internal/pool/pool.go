@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -66,7 +67,8 @@ type Pool struct {
 	departed  map[key]*endpoint // left the pool with requests running
 	roster    uint64            // version of the membership
 
-	catalogue atomic.Pointer[catalogue]
+	catalogue  atomic.Pointer[catalogue]
+	blockSizes atomic.Pointer[[]int]
 }
 
 // New makes an empty pool.
@@ -78,7 +80,7 @@ func New(cfg Config) *Pool {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Pool{cfg: cfg, origin: cfg.Clock.Now(), byKey: map[key]*endpoint{}, byID: map[string]*endpoint{}, departed: map[key]*endpoint{}}
-	p.catalogue.Store(p.buildCatalogue())
+	p.rearrange()
 	return p
 }
 
@@ -92,21 +94,23 @@ type endpoint struct {
 	inFlight, pending int
 	reservations      list
 
-	waiting      reading // the newer of scrape and report
-	reportedLoad reading // a report's gpuUtilization, ranks with DCGM
-	runningLoad  reading // running / the engine's maximum
-	kvLoad       reading
-	probe        reading
-	reportHealth reading
-	adapters     adapterList
-	models       []string // base models it serves; nil = not known
-	cache        reading  // when the cache state was last confirmed; value unused
-	report       reportState
-	notes        *score.Notes // never changed in place: decisions hold it
-	listed       []engine.Model
-	id           string // of its current stay in the pool, see [Pool.Targets]
-	running      reading
-	engine       engineFacts
+	waiting                           reading // the newer of scrape and report
+	reportedLoad                      reading // a report's gpuUtilization, ranks with DCGM
+	runningLoad                       reading // running / the engine's maximum
+	kvLoad                            reading
+	probe                             reading
+	reportHealth                      reading
+	adapters                          adapterList
+	models                            []string // base models it serves; nil = not known
+	cache                             reading  // when the cache state was last confirmed; value unused
+	report                            reportState
+	reportedAdapters, scrapedAdapters adapterList
+	listed                            []engine.Model
+	id                                string   // of its current stay in the pool, see [Pool.Targets]
+	addresses                         []string // that its reports may come from
+	blockSize                         int      // of the blocks that it reports; at first the pool's
+	running                           reading
+	engine                            engineFacts
 }
 
 type adapterList struct {
@@ -158,13 +162,15 @@ func (p *Pool) Set(members []Member) error {
 		p.slots.give(slot)
 	}
 	fresh := p.missing(members)
-	for _, slot := range fresh {
+	addresses := make(map[key][]string, len(fresh))
+	for k, slot := range fresh {
 		p.cfg.Tree.Admit(slot)
+		addresses[k] = addressesOf(k.address)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range members {
-		p.admit(m, fresh[m.key()])
+		p.admit(m, fresh[m.key()], addresses[m.key()])
 	}
 	p.arrange()
 	return nil
@@ -211,8 +217,26 @@ func (p *Pool) arrange() {
 		return cmp.Or(cmp.Compare(a.member.Name, b.member.Name), cmp.Compare(a.member.Address, b.member.Address))
 	})
 	p.roster++
-	p.catalogue.Store(p.buildCatalogue())
+	p.rearrange()
 }
+
+// rearrange brings up to date what follows from what the members serve.
+func (p *Pool) rearrange() {
+	c := p.buildCatalogue()
+	p.catalogue.Store(c)
+	sizes := []int{p.cfg.BlockSize}
+	for _, e := range p.endpoints {
+		e.models = c.serves(e)
+		if !slices.Contains(sizes, e.blockSize) {
+			sizes = append(sizes, e.blockSize)
+		}
+	}
+	p.blockSizes.Store(&sizes)
+}
+
+// BlockSizes are the block sizes that pods report in, the pool's own first. The
+// slice must not be changed.
+func (p *Pool) BlockSizes() []int { return *p.blockSizes.Load() }
 
 func check(members []Member) error {
 	if len(members) > MaxEndpoints {
@@ -233,7 +257,7 @@ func check(members []Member) error {
 
 // admit adds a member in the given slot, or renews the description of one that
 // is there.
-func (p *Pool) admit(m Member, slot prefix.Slot) {
+func (p *Pool) admit(m Member, slot prefix.Slot, addresses []string) {
 	m.inPool = true
 	e := p.byKey[m.key()]
 	if e == nil {
@@ -242,7 +266,7 @@ func (p *Pool) admit(m Member, slot prefix.Slot) {
 		}
 		delete(p.departed, m.key())
 		e.forget()
-		e.slot = slot
+		e.slot, e.blockSize, e.addresses = slot, p.cfg.BlockSize, addresses
 		e.id = fmt.Sprintf("%s@%s#%d.%d", m.Name, m.Address, slot.Index, slot.Generation)
 		p.byKey[m.key()], p.byID[e.id] = e, e
 	}
@@ -258,7 +282,8 @@ func (e *endpoint) forget() {
 	*e = endpoint{
 		inFlight: e.inFlight, pending: e.pending, reservations: e.reservations,
 		waiting: none, reportedLoad: none, runningLoad: none, kvLoad: none, probe: none, reportHealth: none,
-		adapters: adapterList{reading: none}, cache: none, running: none,
+		adapters: adapterList{reading: none}, reportedAdapters: adapterList{reading: none}, scrapedAdapters: adapterList{reading: none},
+		cache: noneFor("unknown: no status report from this pod"), running: none,
 		report: reportState{at: never}, engine: engineFacts{lastScrape: never},
 	}
 }
@@ -281,20 +306,25 @@ type Chooser interface {
 
 // Query describes a request to [Pool.Choose].
 type Query struct {
-	Now    time.Time
 	Base   string   // base model; "" = any
 	Subset []string // addresses that the gateway allows; nil = all
-	// Counts are the prefix tree's matches by slot; nil when nothing was looked up.
-	Counts []uint32
-	// Blocks are the fingerprints that Counts was looked up for.
-	Blocks []uint64
+	// Matches are the prefix tree's answers: the first for blocks of the pool's
+	// size, one more for each other size that pods report in ([Pool.BlockSizes]).
+	Matches []Match
+}
+
+// Match is what the prefix tree said of a prompt cut into blocks of one size.
+type Match struct {
+	BlockSize int
+	Blocks    []uint64 // fingerprints
+	Counts    []uint32 // matches by slot
 }
 
 // Choose shows c all endpoints as they are now, appended to dst, and reserves
 // the chosen one in r, in one atomic step. It returns the pods and the version
 // of the membership; r is booked when the returned index is not negative.
 func (p *Pool) Choose(dst []score.PodState, q *Query, c Chooser, r *Reservation) (pods []score.PodState, chosen int, roster uint64) {
-	p.mu.Lock()
+	p.lockSoon()
 	defer p.mu.Unlock()
 	pods = p.appendStates(dst, q)
 	chosen = c.Choose(pods, p.roster)
@@ -302,11 +332,28 @@ func (p *Pool) Choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 		return pods, -1, p.roster
 	}
 	e := p.endpoints[chosen]
-	r.book(p, e, p.since(q.Now))
-	if n := int(pods[chosen].Cache.Value); n > 0 && n <= len(q.Blocks) {
-		r.last = q.Blocks[n-1]
+	r.book(p, e, p.now())
+	if m := q.match(e); m != nil && pods[chosen].Cache.State == score.Known {
+		if n := int(m.Counts[e.slot.Index]); n > 0 && n <= len(m.Blocks) {
+			r.last = m.Blocks[n-1]
+		}
 	}
 	return pods, chosen, p.roster
+}
+
+// lockSoon takes the lock as a decision does: it is held for some microseconds,
+// less than it takes to be put to sleep and woken again, so it tries for a while
+// before it waits. Without that, two decisions at once take turns on one
+// processor.
+func (p *Pool) lockSoon() {
+	const tries = 100
+	for range tries {
+		if p.mu.TryLock() {
+			return
+		}
+		runtime.Gosched()
+	}
+	p.mu.Lock()
 }
 
 // States is the view that [Pool.Choose] would show, without a reservation.
@@ -317,8 +364,9 @@ func (p *Pool) States(dst []score.PodState, q *Query) (pods []score.PodState, ro
 }
 
 // Move gives a reservation that was never answered to another endpoint, if that
-// is still there and has fewer than maxQueue requests in its queue. The first
-// one is released in the same step.
+// is still there, well, and has fewer than maxQueue requests in its queue;
+// maxQueue 0 means that the cutoff was relaxed. The first one is released in the
+// same step.
 func (p *Pool) Move(r *Reservation, name, address string, maxQueue int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -328,7 +376,11 @@ func (p *Pool) Move(r *Reservation, name, address string, maxQueue int) bool {
 	}
 	now := p.now()
 	s := e.state(now, p.cfg.Limits)
-	if depth, _ := s.QueueDepth(); depth >= float64(maxQueue) || s.Excluded != score.Eligible {
+	depth, _ := s.QueueDepth()
+	switch {
+	case s.Excluded != score.Eligible,
+		s.Health.State == score.Known && s.Health.Value < score.HealthCutoff,
+		maxQueue > 0 && depth >= float64(maxQueue):
 		return false
 	}
 	r.release()
@@ -337,13 +389,13 @@ func (p *Pool) Move(r *Reservation, name, address string, maxQueue int) bool {
 }
 
 func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {
-	now, first := p.since(q.Now), len(dst)
+	now, first := p.now(), len(dst)
 	dst = slices.Grow(dst, len(p.endpoints))[:first+len(p.endpoints)]
 	for i, e := range p.endpoints {
 		s := &dst[first+i]
 		e.show(s, now, p.cfg.Limits)
-		if int(e.slot.Index) < len(q.Counts) {
-			s.Cache.Value = float64(q.Counts[e.slot.Index])
+		if m := q.match(e); m != nil {
+			s.Cache.Value = float64(int(m.Counts[e.slot.Index]) * m.BlockSize / p.cfg.BlockSize)
 		}
 		if s.Excluded == score.Eligible {
 			s.Excluded = e.outside(q)
@@ -353,6 +405,16 @@ func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {
 }
 
 func (p *Pool) now() instant { return p.since(p.cfg.Clock.Now()) }
+
+// match is the answer for blocks of the size that e reports in, or nil.
+func (q *Query) match(e *endpoint) *Match {
+	for i := range q.Matches {
+		if m := &q.Matches[i]; m.BlockSize == e.blockSize && int(e.slot.Index) < len(m.Counts) {
+			return m
+		}
+	}
+	return nil
+}
 
 // since is a time in the pool's own count.
 func (p *Pool) since(t time.Time) instant { return instant(t.Sub(p.origin)) }

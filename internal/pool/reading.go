@@ -35,10 +35,14 @@ type reading struct {
 	value  float64
 	at     instant // when it was received; never = there is none
 	source score.Source
+	note   string // why it is what it is, or why there is none; "" = nothing to say
 }
 
 // none is the reading of what was never reported.
 var none = reading{at: never}
+
+// noneFor is none with the reason.
+func noneFor(reason string) reading { return reading{at: never, note: reason} }
 
 func (r reading) known() bool { return r.at != never }
 
@@ -111,6 +115,7 @@ type ages struct {
 // arrange chooses the readings that decisions see, and is called after every
 // change. The hot path then only adds ages.
 func (e *endpoint) arrange(now instant, l Limits) {
+	e.adapters = e.loadedAdapters(now, l)
 	load := fresh(now, l, e.reportedLoad, e.runningLoad, e.kvLoad)
 	health := worst(now, l, e.probe, e.reportHealth)
 	for i, r := range [aged]reading{e.cache, load, e.waiting, health, e.adapters.reading} {
@@ -120,7 +125,7 @@ func (e *endpoint) arrange(now instant, l Limits) {
 	e.base.Waiting, e.base.Health = e.waiting.shown(), health.shown()
 	e.base.AdapterState = e.adapters.shown().State
 	e.base.Adapters, e.base.MaxAdapters = e.adapters.names, e.adapters.max
-	e.base.Notes = e.notes
+	e.base.Notes = e.explain(now, l, load, health)
 	e.base.Excluded = score.Eligible
 	switch {
 	case e.member.Terminating:
@@ -129,11 +134,34 @@ func (e *endpoint) arrange(now instant, l Limits) {
 		e.base.Excluded = score.NotReady
 	}
 	e.ages.review = math.MaxInt64
-	for _, r := range [...]reading{e.reportedLoad, e.runningLoad, e.kvLoad, e.probe, e.reportHealth} {
+	for _, r := range [...]reading{
+		e.cache, e.waiting, e.reportedLoad, e.runningLoad, e.kvLoad, e.probe, e.reportHealth, e.reportedAdapters.reading,
+	} {
 		if expires := r.expires(l); expires >= now {
 			e.ages.review = min(e.ages.review, expires)
 		}
 	}
+}
+
+// explain says in words why the readings are what they are; nil when there is
+// nothing to say. What could not be scraped is the reason of a value that is
+// missing or has grown stale, and of no other.
+func (e *endpoint) explain(now instant, l Limits, load, health reading) *score.Notes {
+	var n score.Notes
+	n[score.CacheMatch], n[score.Health], n[score.AdapterMatch] = e.cache.note, health.note, e.adapters.note
+	for f, r := range map[int]reading{score.Load: load, score.QueueDepth: e.waiting} {
+		n[f] = r.note
+		if e.engine.lastError != "" && (!r.known() || now > r.expires(l)) {
+			n[f] = e.engine.lastError
+		}
+	}
+	switch {
+	case n == score.Notes{}:
+		return nil
+	case e.base.Notes != nil && *e.base.Notes == n:
+		return e.base.Notes // decisions keep it: it is never changed
+	}
+	return &n
 }
 
 // show writes the endpoint as a decision sees it now.

@@ -3,9 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,27 +21,36 @@ type reportState struct {
 	applying *sync.Mutex // one report of an endpoint at a time
 	epoch    uint64
 	seq      uint64
-	at       instant // of the last one
+	at       instant  // of the last one
+	seen     uint64   // highest sequence number of the epoch, applied or not
+	retired  []uint64 // epochs before this one
 	count    uint64
 	gaps     uint64 // reports that were missed
 	resyncs  uint64 // full reports that were asked for
-	mismatch int    // block size other than ours, 0 = none
+	mismatch int    // block size that can't be compared with ours, 0 = none
 }
+
+// maxRetired bounds how many earlier epochs of an endpoint are remembered.
+const maxRetired = 16
 
 // Report applies a status report that came from the given IP address. It
 // reports whether the sender has to send everything anew.
 func (p *Pool) Report(r *report.Report, from string) (resync bool, err error) {
-	e, slot, applying, err := p.reporter(r.Pod, from)
+	e, slot, applying, err := p.reporter(r.Pod, canonical(from))
 	if err != nil {
 		return false, err
 	}
 	applying.Lock()
 	defer applying.Unlock()
-	if !p.inSequence(e, slot, r) {
+	switch p.place(e, slot, r) {
+	case late:
+		return false, nil
+	case broken:
 		return true, nil
+	case next:
 	}
 	var gone func(fp uint64) bool
-	if r.BlockSize == p.cfg.BlockSize {
+	if p.comparable(r.BlockSize) {
 		gone = p.apply(slot, r)
 	}
 	p.mu.Lock()
@@ -64,8 +71,7 @@ func (p *Pool) reporter(pod, from string) (*endpoint, prefix.Slot, *sync.Mutex, 
 		if e.member.Name != pod {
 			continue
 		}
-		host, _, err := net.SplitHostPort(e.member.Address)
-		if err != nil || !sameHost(host, from) {
+		if !slices.Contains(e.addresses, from) {
 			continue
 		}
 		if e.report.applying == nil {
@@ -76,37 +82,60 @@ func (p *Pool) reporter(pod, from string) (*endpoint, prefix.Slot, *sync.Mutex, 
 	return nil, prefix.Slot{}, nil, ErrNotMember
 }
 
-// sameHost compares an endpoint's host with a peer's IP address; a host name
-// stands for any loopback address only when it is localhost.
-func sameHost(host, from string) bool {
-	a, b := net.ParseIP(host), net.ParseIP(from)
-	if a == nil && strings.EqualFold(host, "localhost") {
-		return b != nil && b.IsLoopback()
-	}
-	return a != nil && b != nil && a.Equal(b)
-}
+// order is where a report stands among those of its pod.
+type order uint8
 
-// inSequence reports whether a report continues what is known. An increment of
-// another epoch clears the pod: it was restarted, and holds nothing of before.
-func (p *Pool) inSequence(e *endpoint, slot prefix.Slot, r *report.Report) bool {
+const (
+	next   order = iota // it continues what is known
+	broken              // something is missing before it
+	late                // it was overtaken by a newer one: nothing to apply, nothing missing
+)
+
+// place finds a report's place. The first sign of another epoch clears the pod:
+// it was restarted, and holds nothing of before.
+func (p *Pool) place(e *endpoint, slot prefix.Slot, r *report.Report) order {
 	p.mu.Lock()
 	s := &e.report
+	if slices.Contains(s.retired, r.Epoch) || s.epoch == r.Epoch && r.Seq <= s.seq {
+		p.mu.Unlock()
+		return late
+	}
 	restarted := s.epoch != 0 && s.epoch != r.Epoch
-	ok := r.Full || (s.epoch == r.Epoch && r.Seq == s.seq+1)
-	if !ok {
+	if restarted {
+		s.retire(r.Epoch)
+		e.cache = noneFor("unknown: the pod was restarted and has not reported in full")
+		e.arrange(p.now(), p.cfg.Limits)
+	}
+	place := next
+	if !r.Full && (s.epoch != r.Epoch || s.seq == 0 || r.Seq != s.seq+1) {
+		place = broken
 		s.resyncs++
-		if s.epoch == r.Epoch && r.Seq > s.seq {
-			s.gaps += r.Seq - s.seq - 1
+		if s.epoch == r.Epoch && s.seq > 0 && r.Seq > s.seen+1 {
+			s.gaps += r.Seq - s.seen - 1
 		}
 	}
-	if restarted {
-		s.epoch, s.seq = r.Epoch, 0
-	}
+	s.seen = max(s.seen, r.Seq)
 	p.mu.Unlock()
 	if restarted {
 		p.cfg.Tree.Clear(slot)
 	}
-	return ok
+	return place
+}
+
+// retire begins a new epoch.
+func (s *reportState) retire(epoch uint64) {
+	if len(s.retired) == maxRetired {
+		s.retired = s.retired[1:]
+	}
+	s.retired = append(s.retired, s.epoch)
+	s.epoch, s.seq, s.seen = epoch, 0, 0
+}
+
+// comparable reports whether blocks of a size can be matched with prompts: the
+// size is a multiple or a divisor of ours, so that so many of one are so many of
+// the other.
+func (p *Pool) comparable(size int) bool {
+	return size > 0 && (size%p.cfg.BlockSize == 0 || p.cfg.BlockSize%size == 0)
 }
 
 // apply brings the prefix tree up to the report and returns a test for blocks
@@ -162,22 +191,23 @@ func (p *Pool) learn(e *endpoint, r *report.Report, gone func(uint64) bool) {
 	defer e.arrange(now, p.cfg.Limits)
 	s := &e.report
 	s.epoch, s.seq, s.at = r.Epoch, r.Seq, now
+	s.seen = max(s.seen, r.Seq)
 	s.count++
 	if r.QueueDepth != nil {
-		e.waiting = newer(e.waiting, reading{float64(*r.QueueDepth), now, score.SourceReport})
+		e.waiting = newer(e.waiting, reading{value: float64(*r.QueueDepth), at: now, source: score.SourceReport})
 		e.reported(taken)
-		e.note(score.QueueDepth, "")
 	}
 	if r.GPUUtilization != nil {
-		e.reportedLoad = reading{*r.GPUUtilization, now, score.SourceReport}
+		e.reportedLoad = reading{value: *r.GPUUtilization, at: now, source: score.SourceReport}
 	}
 	if r.Health != nil {
-		e.reportHealth = reading{*r.Health, now, score.SourceReport}
+		e.reportHealth = reading{value: *r.Health, at: now, source: score.SourceReport}
+		if *r.Health < 1 {
+			e.reportHealth.note = fmt.Sprintf("%.2f as the pod itself reports", *r.Health)
+		}
 	}
 	if r.Adapters != nil {
-		e.adapters = adapterList{
-			reading: reading{at: now, source: score.SourceReport}, names: slices.Clone(r.Adapters), max: e.adapters.max,
-		}
+		e.reportedAdapters = adapterList{reading: reading{at: now, source: score.SourceReport}, names: slices.Clone(r.Adapters)}
 	}
 	p.learnCache(e, r, now)
 	if gone == nil {
@@ -190,22 +220,25 @@ func (p *Pool) learn(e *endpoint, r *report.Report, gone func(uint64) bool) {
 	}
 }
 
-// learnCache notes the time of the cache state. Fingerprints of another block
-// size can't be compared with ours: the pod's cache is then unknown.
+// learnCache notes the time of the cache state. Blocks of a size that is neither
+// a multiple nor a divisor of ours can't be compared: the pod's cache is then
+// unknown.
 func (p *Pool) learnCache(e *endpoint, r *report.Report, now instant) {
-	if r.BlockSize == p.cfg.BlockSize {
-		e.report.mismatch = 0
-		e.cache = reading{at: now, source: score.SourceReport}
-		e.note(score.CacheMatch, "")
+	if !p.comparable(r.BlockSize) {
+		if e.report.mismatch != r.BlockSize {
+			p.cfg.Logger.Warn("block size mismatch: the pod's cache can't be compared",
+				"pod", e.member.Name, "blockSize", r.BlockSize, "want", p.cfg.BlockSize)
+		}
+		e.report.mismatch = r.BlockSize
+		e.cache = noneFor(fmt.Sprintf("unknown: block size %d", r.BlockSize))
 		return
 	}
-	if e.report.mismatch != r.BlockSize {
-		p.cfg.Logger.Warn("block size mismatch: the pod's cache can't be compared",
-			"pod", e.member.Name, "blockSize", r.BlockSize, "want", p.cfg.BlockSize)
+	e.report.mismatch = 0
+	e.cache = reading{at: now, source: score.SourceReport}
+	if e.blockSize != r.BlockSize {
+		e.blockSize = r.BlockSize
+		p.rearrange()
 	}
-	e.report.mismatch = r.BlockSize
-	e.cache = none
-	e.note(score.CacheMatch, fmt.Sprintf("unknown: block size %d", r.BlockSize))
 }
 
 // takenAt bounds a sender's idea of when it took a report: clocks differ.

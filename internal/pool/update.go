@@ -19,7 +19,9 @@ func (p *Pool) Targets() []engine.Target {
 	return targets
 }
 
-// Scraped takes the result of a scrape of a pod's metrics page.
+// Scraped takes the result of a scrape of a pod's metrics page. What a page says
+// is taken over, also that a value is unknown; without a page the last values
+// stay and grow stale.
 func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,11 +33,8 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 	start, end := p.since(s.Start), p.since(s.End)
 	e.engine.scrapes++
 	if s.Err != nil {
-		// Values that were read before stay and grow stale.
 		e.engine.failures++
 		e.engine.lastError = s.Err.Error()
-		e.note(score.QueueDepth, e.engine.lastError)
-		e.note(score.Load, e.engine.lastError)
 		return
 	}
 	e.engine.lastError, e.engine.lastScrape = "", end
@@ -44,7 +43,7 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 	e.engine.kind = s.Page.Engine
 	e.engine.blockSize, e.engine.blocks = s.Page.BlockSize, s.Page.NumBlocks
 	if s.Page.AdaptersState.Known {
-		e.adapters = adapterList{
+		e.scrapedAdapters = adapterList{
 			reading: reading{at: end, source: score.SourceMetrics},
 			names:   slices.Clone(s.Page.Adapters), max: s.Page.MaxAdapters,
 		}
@@ -54,29 +53,47 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 func (e *endpoint) scrapedQueue(page *engine.Page, start, end instant) {
 	switch w := page.Waiting; {
 	case w.Known:
-		e.waiting = newer(e.waiting, reading{w.V, end, score.SourceMetrics})
+		e.waiting = newer(e.waiting, reading{value: w.V, at: end, source: score.SourceMetrics})
 		e.reported(start)
-		e.note(score.QueueDepth, "")
 	case e.waiting.source == score.SourceMetrics || !e.waiting.known():
-		e.waiting = none
-		e.note(score.QueueDepth, w.Reason)
+		e.waiting = noneFor(w.Reason)
 	}
 }
 
 func (e *endpoint) scrapedLoad(page *engine.Page, end instant) {
-	e.runningLoad, e.kvLoad = none, none
+	e.runningLoad, e.kvLoad = none, noneFor(page.KVUsage.Reason)
 	if r := page.Running; r.Known {
-		e.running = reading{r.V, end, score.SourceMetrics}
+		e.running = reading{value: r.V, at: end, source: score.SourceMetrics}
 		if e.member.MaxRunning > 0 {
-			e.runningLoad = reading{r.V / float64(e.member.MaxRunning), end, score.SourceRunning}
+			e.runningLoad = reading{value: r.V / float64(e.member.MaxRunning), at: end, source: score.SourceRunning}
 		}
 	}
 	if kv := page.KVUsage; kv.Known {
-		e.kvLoad = reading{kv.V, end, score.SourceKVUsage}
-		e.note(score.Load, "")
-		return
+		e.kvLoad = reading{value: kv.V, at: end, source: score.SourceKVUsage}
 	}
-	e.note(score.Load, page.KVUsage.Reason)
+}
+
+// loadedAdapters is what is known of the adapters in the pod's memory. A report
+// lists them all; a metrics page only those with requests, so that it adds to a
+// fresh report and counts alone without one.
+func (e *endpoint) loadedAdapters(now instant, l Limits) adapterList {
+	reported, scraped := e.reportedAdapters, e.scrapedAdapters
+	if !reported.known() || now > reported.expires(l) {
+		if scraped.known() {
+			return scraped
+		}
+		return reported
+	}
+	reported.max = max(reported.max, scraped.max)
+	if scraped.at <= reported.at {
+		return reported
+	}
+	for _, name := range scraped.names {
+		if !slices.Contains(reported.names, name) {
+			reported.names = append(slices.Clip(reported.names), name)
+		}
+	}
+	return reported
 }
 
 // Probed takes the result of a health probe.
@@ -89,12 +106,14 @@ func (p *Pool) Probed(t engine.Target, probe engine.Probe) {
 }
 
 func (p *Pool) probed(e *endpoint, probe engine.Probe) {
-	health, note := 1.0, ""
-	if !probe.Healthy {
-		health, note = 0, probe.Reason
+	at := p.since(probe.At)
+	if at < e.probe.at {
+		return // something newer is known: a connection that was refused meanwhile
 	}
-	e.probe = reading{health, p.since(probe.At), score.SourceProbe}
-	e.note(score.Health, note)
+	e.probe = reading{value: 1, at: at, source: score.SourceProbe}
+	if !probe.Healthy {
+		e.probe.value, e.probe.note = 0, probe.Reason
+	}
 	e.arrange(p.now(), p.cfg.Limits)
 }
 
@@ -120,30 +139,5 @@ func (p *Pool) Listed(t engine.Target, models []engine.Model, err error) {
 		return
 	}
 	e.listed = slices.Clone(models)
-	e.models = nil
-	c := &catalogue{names: map[string]Resolution{}}
-	c.list(e)
-	for _, r := range c.names {
-		if !slices.Contains(e.models, r.Base) {
-			e.models = append(e.models, r.Base)
-		}
-	}
-	p.catalogue.Store(p.buildCatalogue())
-}
-
-// note sets the explanation of a factor's reading; "" removes it. Notes are
-// replaced, never changed: decisions keep a pointer to them.
-func (e *endpoint) note(factor int, text string) {
-	if e.notes == nil && text == "" || e.notes != nil && e.notes[factor] == text {
-		return
-	}
-	n := score.Notes{}
-	if e.notes != nil {
-		n = *e.notes
-	}
-	n[factor] = text
-	e.notes = &n
-	if n == (score.Notes{}) {
-		e.notes = nil
-	}
+	p.rearrange()
 }

@@ -13,7 +13,8 @@ func ExampleNew() {
 	a10g.Annotations = map[string]string{cost.PriceKey: "0.38"}
 	pods := []score.PodState{score.NewPod("a100", "10.0.0.1:8000"), a10g}
 	req := &score.InferenceRequest{Blocks: 100}
-	set := score.Summarize(req, pods)
+	w := score.Default()
+	set := score.Summarize(req, pods, &w)
 	var scorer score.Scorer = cost.New()
 	for i := range pods {
 		r := scorer.Score(context.Background(), req, &pods[i], &set)

@@ -86,7 +86,7 @@ func samples(opt ContractOptions) []sample {
 // arguments are as before.
 func (s sample) values(t T, scorer score.Scorer) (results []score.Result, changed bool) {
 	t.Helper()
-	set := score.Summarize(s.req, s.pods)
+	set := s.summary()
 	results = make([]score.Result, len(s.pods))
 	for i := range s.pods {
 		summary, before := set, contents(s.req, &s.pods[i])
@@ -117,7 +117,7 @@ func (s sample) checkResult(t T, pod string, r score.Result) {
 // on what was asked before.
 func (s sample) checkRepeats(t T, scorer score.Scorer, first []score.Result) {
 	t.Helper()
-	set := score.Summarize(s.req, s.pods)
+	set := s.summary()
 	for i := range slices.Backward(s.pods) {
 		r := guarded(t, scorer, call{context.Background(), s.req, &s.pods[i], &set})
 		if !sameResult(r, first[i]) {
@@ -126,10 +126,16 @@ func (s sample) checkRepeats(t T, scorer score.Scorer, first []score.Result) {
 	}
 }
 
+// summary describes the sample's pods under the default limits.
+func (s sample) summary() score.Summary {
+	w := score.Default()
+	return score.Summarize(s.req, s.pods, &w)
+}
+
 // checkConcurrent asks from several goroutines at once, as parallel requests do.
 func (s sample) checkConcurrent(t T, scorer score.Scorer, first []score.Result) {
 	t.Helper()
-	set := score.Summarize(s.req, s.pods)
+	set := s.summary()
 	var wg sync.WaitGroup
 	var once sync.Once
 	for range callers {
@@ -153,7 +159,7 @@ func checkDeadline(t T, scorer score.Scorer, s sample, grace time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	set := score.Summarize(s.req, s.pods)
+	set := s.summary()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -110,7 +110,8 @@ func Request(blocks int) *score.InferenceRequest {
 // picker does. A panic is reported and makes the result Unknown.
 func Score(t T, scorer score.Scorer, req *score.InferenceRequest, pods ...score.PodState) []score.Result {
 	t.Helper()
-	set := score.Summarize(req, pods)
+	w := score.Default()
+	set := score.Summarize(req, pods, &w)
 	results := make([]score.Result, len(pods))
 	for i := range pods {
 		results[i] = guarded(t, scorer, call{context.Background(), req, &pods[i], &set})

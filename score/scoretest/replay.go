@@ -129,7 +129,7 @@ func join(t T, scorer score.Scorer, in *score.Inputs, opt ReplayOptions) error {
 	if err := w.Validate(); err != nil {
 		return err
 	}
-	set := score.Summarize(in.Request, in.Pods)
+	set := score.Summarize(in.Request, in.Pods, w)
 	values := make([]score.Result, len(in.Pods))
 	for i := range in.Pods {
 		values[i] = guarded(t, scorer, call{context.Background(), in.Request, &in.Pods[i], &set})
