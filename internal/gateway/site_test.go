@@ -76,7 +76,11 @@ func newSite(tb testing.TB, change func(*setup), pods ...string) *site {
 	if s.picker, err = picker.New(set.picker); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(s.picker.Close)
+	tb.Cleanup(func() {
+		if err := s.picker.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
 	if set.gateway.Picker == nil {
 		set.gateway.Picker = s.picker
 	}

@@ -1,0 +1,180 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/eppctl/eppctl/internal/prefix"
+	"github.com/eppctl/eppctl/score"
+)
+
+// slots gives out small numbers with a generation, so that a late message for
+// an earlier holder of the number can be told.
+type slots struct {
+	free        []uint32
+	generations []uint32
+}
+
+func (s *slots) take() prefix.Slot {
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		s.generations[i]++
+		return prefix.Slot{Index: i, Generation: s.generations[i]}
+	}
+	s.generations = append(s.generations, 1)
+	return prefix.Slot{Index: uint32(len(s.generations) - 1), Generation: 1}
+}
+
+func (s *slots) give(slot prefix.Slot) { s.free = append(s.free, slot.Index) }
+
+// Set makes the pool hold exactly these members. Endpoints that stay keep their
+// state and requests; those that leave lose their blocks at once and are
+// remembered until their last request has ended. Decisions go on meanwhile.
+func (p *Pool) Set(members []Member) error {
+	if err := check(members); err != nil {
+		return err
+	}
+	p.membership.Lock()
+	defer p.membership.Unlock()
+	for _, slot := range p.removeAllBut(members) {
+		p.cfg.Tree.Release(slot)
+		p.slots.give(slot)
+	}
+	fresh := p.missing(members)
+	addresses := make(map[key][]string, len(fresh))
+	for k, slot := range fresh {
+		p.cfg.Tree.Admit(slot)
+		addresses[k] = addressesOf(k.address)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range members {
+		p.admit(m, fresh[m.key()], addresses[m.key()])
+	}
+	p.arrange()
+	return nil
+}
+
+// removeAllBut takes out the endpoints that are not among the members, and
+// returns their slots. From then on no decision sees them.
+func (p *Pool) removeAllBut(members []Member) (released []prefix.Slot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	want := make(map[key]bool, len(members))
+	for _, m := range members {
+		want[m.key()] = true
+	}
+	for k, e := range p.byKey {
+		if !want[k] {
+			p.remove(e)
+			released = append(released, e.slot)
+		}
+	}
+	if released != nil {
+		p.arrange()
+	}
+	return released
+}
+
+// missing gives slots to the members that the pool does not hold yet. The caller
+// holds the membership, so that nobody else adds one.
+func (p *Pool) missing(members []Member) map[key]prefix.Slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	slots := map[key]prefix.Slot{}
+	for _, m := range members {
+		if p.byKey[m.key()] == nil {
+			slots[m.key()] = p.slots.take()
+		}
+	}
+	return slots
+}
+
+// arrange brings everything that follows from the membership up to date.
+func (p *Pool) arrange() {
+	p.endpoints = slices.SortedFunc(maps.Values(p.byKey), func(a, b *endpoint) int {
+		return cmp.Or(cmp.Compare(a.member.Name, b.member.Name), cmp.Compare(a.member.Address, b.member.Address))
+	})
+	p.roster++
+	p.rearrange()
+}
+
+// rearrange brings up to date what follows from what the members serve.
+func (p *Pool) rearrange() {
+	c := p.buildCatalogue()
+	p.catalogue.Store(c)
+	sizes := []int{p.cfg.BlockSize}
+	for _, e := range p.endpoints {
+		e.models = c.serves(e)
+		if !slices.Contains(sizes, e.blockSize) {
+			sizes = append(sizes, e.blockSize)
+		}
+	}
+	p.blockSizes.Store(&sizes)
+}
+
+// BlockSizes are the block sizes that pods report in, the pool's own first. The
+// slice must not be changed.
+func (p *Pool) BlockSizes() []int { return *p.blockSizes.Load() }
+
+func check(members []Member) error {
+	if len(members) > MaxEndpoints {
+		return fmt.Errorf("%d endpoints, at most %d are possible", len(members), MaxEndpoints)
+	}
+	seen := make(map[key]bool, len(members))
+	for _, m := range members {
+		if m.Name == "" || m.Address == "" {
+			return fmt.Errorf("endpoint %q at %q: name and address must not be empty", m.Name, m.Address)
+		}
+		if seen[m.key()] {
+			return fmt.Errorf("endpoint %q at %s is there twice", m.Name, m.Address)
+		}
+		seen[m.key()] = true
+	}
+	return nil
+}
+
+// admit adds a member in the given slot, or renews the description of one that
+// is there.
+func (p *Pool) admit(m Member, slot prefix.Slot, addresses []string) {
+	m.inPool = true
+	e := p.byKey[m.key()]
+	if e == nil {
+		if e = p.departed[m.key()]; e == nil {
+			e = new(endpoint)
+		}
+		delete(p.departed, m.key())
+		e.forget()
+		e.slot, e.blockSize, e.addresses = slot, p.cfg.BlockSize, addresses
+		e.id = fmt.Sprintf("%s@%s#%d.%d", m.Name, m.Address, slot.Index, slot.Generation)
+		p.byKey[m.key()], p.byID[e.id] = e, e
+	}
+	e.member = m
+	e.base = score.NewPod(m.Name, m.Address)
+	e.base.Labels, e.base.Annotations = m.Labels, m.Annotations
+	e.arrange(p.now(), p.cfg.Limits)
+}
+
+// forget drops everything that was learned of an endpoint but its requests: a
+// pod that comes back may be another process.
+func (e *endpoint) forget() {
+	*e = endpoint{
+		inFlight: e.inFlight, pending: e.pending, reservations: e.reservations,
+		waiting: none, reportedLoad: none, runningLoad: none, kvLoad: none, probe: none, reportHealth: none,
+		adapters: adapterList{reading: none}, reportedAdapters: adapterList{reading: none}, scrapedAdapters: adapterList{reading: none},
+		cache: noneFor("unknown: no status report from this pod"), running: none,
+		report: reportState{at: never}, engine: engineFacts{lastScrape: never},
+	}
+}
+
+func (p *Pool) remove(e *endpoint) {
+	delete(p.byKey, e.member.key())
+	delete(p.byID, e.id)
+	e.member.inPool = false
+	if e.inFlight > 0 {
+		p.departed[e.member.key()] = e
+	}
+}
