@@ -249,7 +249,11 @@ func TestObserverOfAPicker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer pk.Close()
+		defer func() {
+			if err := pk.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
 		pick, err := pk.Pick(t.Context(), &picker.Call{
 			ID: "req-1", Path: "/v1/completions", Arrival: time.Now(), Client: secrets[1],
 			Headers: map[string][]string{"Authorization": {secrets[0]}},
