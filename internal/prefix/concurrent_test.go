@@ -3,6 +3,7 @@ package prefix
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -116,7 +117,7 @@ func newWriter(tree *Tree, s Slot, shared [][]uint64) *writer {
 	}
 	tree.Admit(s)
 	for _, chain := range shared {
-		w.chains = append(w.chains, chain, append(chain[:len(chain):len(chain)], randomBlocks(w.Rand, 900)...))
+		w.chains = append(w.chains, chain, append(slices.Clip(chain), randomBlocks(w.Rand, 900)...))
 	}
 	return w
 }

@@ -315,8 +315,17 @@ func TestChainIsKeyedAndSparse(t *testing.T) {
 	}
 	t.Run("one per 512 tokens and the last block", func(t *testing.T) {
 		for _, tc := range []struct{ tokens, blockSize, want int }{
-			{15, 16, 0}, {16, 16, 1}, {511, 16, 1}, {512, 16, 1}, {528, 16, 2}, {1024, 16, 2},
-			{4096, 16, 8}, {131072, 16, 256}, {140000, 16, 257}, {4096, 1024, 4}, {1000, 300, 3},
+			{15, 16, 0},
+			{16, 16, 1},
+			{511, 16, 1},
+			{512, 16, 1},
+			{528, 16, 2},
+			{1024, 16, 2},
+			{4096, 16, 8},
+			{131072, 16, 256},
+			{140000, 16, 257},
+			{4096, 1024, 4},
+			{1000, 300, 3},
 		} {
 			if got := keyed("k", tc.tokens, tc.blockSize); len(got) != tc.want {
 				t.Errorf("%d tokens in blocks of %d: %d ids, want %d", tc.tokens, tc.blockSize, len(got), tc.want)

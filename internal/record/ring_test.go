@@ -142,16 +142,20 @@ func TestOutcomeJoinsItsRecord(t *testing.T) {
 			explain.Outcome{
 				Status: 200, ServedEndpoint: "10.0.0.1:8000", TTFTSeconds: new(.12), DurationSeconds: new(2.0),
 				PromptTokens: new(4096), CachedTokens: new(4080), OutputTokens: new(0),
-			}, nil,
+			},
+			nil,
 		},
 		{
-			"nothing known", record.Outcome{Error: "client-gone", TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1},
-			explain.Outcome{Error: "client-gone"}, nil,
+			"nothing known",
+			record.Outcome{Error: "client-gone", TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1},
+			explain.Outcome{Error: "client-gone"},
+			nil,
 		},
 		{
 			"served by a pod that was no candidate, at the second attempt",
 			record.Outcome{Status: 502, Error: "upstream-error", ServedEndpoint: "10.9.9.9:8000", TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1, Attempts: attempts},
-			explain.Outcome{Status: 502, Error: "upstream-error", ServedEndpoint: "10.9.9.9:8000"}, attempts,
+			explain.Outcome{Status: 502, Error: "upstream-error", ServedEndpoint: "10.9.9.9:8000"},
+			attempts,
 		},
 		{
 			"texts that are too long are cut",

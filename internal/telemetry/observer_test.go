@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -101,9 +102,7 @@ func TestPodSelected(t *testing.T) {
 			want := map[string]any{
 				"level": "INFO", "msg": "pod selected", "requestID": "req-1", "decisionID": "aabb0000-0000-4000-8000-000000000001",
 			}
-			for k, v := range test.want {
-				want[k] = v
-			}
+			maps.Copy(want, test.want)
 			delete(lines[0], "time")
 			if diff := cmp.Diff([]map[string]any{want}, lines, near); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)
@@ -194,23 +193,29 @@ func TestRequestCompleted(t *testing.T) {
 		want    map[string]any
 	}{
 		{
-			"all known", record.Outcome{
+			"all known",
+			record.Outcome{
 				Status: 200, ServedEndpoint: "10.0.0.1:8000", TTFT: 1500 * time.Microsecond, Duration: 2 * time.Second,
 				PromptTokens: 64, CachedTokens: 48, OutputTokens: 10,
-			}, false,
+			},
+			false,
 			map[string]any{
 				"status": 200., "servedEndpoint": "10.0.0.1:8000", "ttftMs": 1.5, "durationMs": 2000., "promptTokens": 64.,
 				"cachedTokens": 48., "predictedCachedTokens": 48., "outputTokens": 10.,
 			},
 		},
 		{
-			"unknown is absent, never zero", record.Outcome{
+			"unknown is absent, never zero",
+			record.Outcome{
 				Error: "client-gone", TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
-			}, false,
+			},
+			false,
 			map[string]any{"error": "client-gone", "predictedCachedTokens": 48.},
 		},
 		{
-			"zero is a number", record.Outcome{Status: 200, Attempts: make([]explain.Attempt, 2)}, true,
+			"zero is a number",
+			record.Outcome{Status: 200, Attempts: make([]explain.Attempt, 2)},
+			true,
 			map[string]any{
 				"status": 200., "ttftMs": 0., "durationMs": 0., "promptTokens": 0., "cachedTokens": 0., "predictedCachedTokens": 48.,
 				"outputTokens": 0., "attempts": 2., "staleRouting": true,
@@ -222,9 +227,7 @@ func TestRequestCompleted(t *testing.T) {
 				NewObserver(NewMetrics(Sources{}), log, nil).ended(ended{"req-1", "pod-1", 48}, &test.outcome, test.stale)
 			})
 			want := map[string]any{"level": "INFO", "msg": "request completed", "requestID": "req-1", "selectedPod": "pod-1"}
-			for k, v := range test.want {
-				want[k] = v
-			}
+			maps.Copy(want, test.want)
 			delete(lines[0], "time")
 			if diff := cmp.Diff([]map[string]any{want}, lines); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)
