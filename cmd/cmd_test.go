@@ -92,6 +92,7 @@ func TestWelcome(t *testing.T) {
 		{name: "listening on all addresses", change: func(a *serve.Addresses) { a.Gateway, a.Admin = "[::]:80", "0.0.0.0:9091" }, want: "curl -s http://127.0.0.1:80/v1/", absent: "--server"},
 		{name: "no gateway", change: func(a *serve.Addresses) { a.Gateway = "" }, want: "explain latest", absent: "curl"},
 		{name: "no admin API", change: func(a *serve.Addresses) { a.Admin = "" }, want: "curl", absent: "explain"},
+		{name: "a model that nobody told", change: func(a *serve.Addresses) { a.Model = "" }, want: `with the name of one of its models for MODEL:`},
 		{name: "built-in traffic", flags: serveFlags{simLoad: "5"}, absent: "curl"},
 		{name: "built-in traffic and then more", flags: serveFlags{simLoad: "5", simLoadStay: true}, want: "curl"},
 		{name: "a pipe", pipe: true, absent: "curl"},

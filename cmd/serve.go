@@ -60,7 +60,12 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 	for _, warning := range cfg.Warnings(&w) {
 		fmt.Fprintln(s.Err, "eppctl: warning:", warning)
 	}
-	opts.Ready = func(a serve.Addresses) { f.welcome(s, a) }
+	opts.Ready = func(a serve.Addresses) {
+		if a.Model == "" && len(cfg.Models) > 0 {
+			a.Model = cfg.Models[0].Name
+		}
+		f.welcome(s, a)
+	}
 	server, err := serve.New(*opts)
 	if err != nil {
 		return explainStart(err, os.Args[1:])

@@ -20,6 +20,9 @@ import (
 	"github.com/eppctl/eppctl/internal/telemetry"
 )
 
+// minRecordMemory keeps --record-memory=128 from recording nothing.
+const minRecordMemory = 1 << 20
+
 // options turns flags into what serve needs.
 func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, c *cobra.Command) (*serve.Options, error) {
 	o := &serve.Options{
@@ -38,6 +41,9 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, c *c
 	}
 	o.RecordMemory, err = parseBytes("record-memory", f.recordMemory)
 	try(err)
+	if err == nil && o.RecordMemory < minRecordMemory {
+		try(fmt.Errorf("--record-memory: must be at least 1MiB, got %s", f.recordMemory))
+	}
 	o.MaxBody, err = parseBytes("max-body", f.maxBody)
 	try(err)
 	if f.recordKey != "" {
@@ -83,6 +89,10 @@ func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 		return errors.New("no pods: give --sim N, --endpoint name=http://host:port or --endpoints FILE")
 	case f.simSpeed <= 0 || f.simSpeed > 1000:
 		return fmt.Errorf("--sim-speed: must be above 0 and at most 1000, got %v", f.simSpeed)
+	case f.simBlocks < 1:
+		return fmt.Errorf("--sim-blocks: must be at least 1, got %d", f.simBlocks)
+	case f.simMaxAdapters < 1:
+		return fmt.Errorf("--sim-max-adapters: must be at least 1, got %d", f.simMaxAdapters)
 	case f.simSpot < 0 || f.simSpot > f.sim:
 		return fmt.Errorf("--sim-spot: must be between 0 and the %d pods of --sim, got %d", f.sim, f.simSpot)
 	}

@@ -29,7 +29,12 @@ func (f *serveFlags) welcome(s *cli.Streams, a serve.Addresses) {
 	var b strings.Builder
 	b.WriteString("\nThe picker is ready.")
 	if a.Gateway != "" {
-		fmt.Fprintf(&b, " Send it a request, twice if you like:\n\n%s\n", curlLines(a))
+		what := ""
+		if a.Model == "" {
+			what = ", with the name of one of its models for MODEL"
+			a.Model = "MODEL"
+		}
+		fmt.Fprintf(&b, " Send it a request, twice if you like%s:\n\n%s\n", what, curlLines(a))
 	}
 	if a.Admin != "" {
 		fmt.Fprintf(&b, "\nand ask why it went where it went:\n\n  %s\n", shellLine(explainArgs(s, a)))
@@ -43,14 +48,10 @@ func curlLines(a serve.Addresses) string {
 		Role    string `json:"role"`
 		Content string `json:"content"`
 	}
-	model := a.Model
-	if model == "" {
-		model = "MODEL"
-	}
 	body, _ := json.Marshal(struct { // text always marshals
 		Model    string    `json:"model"`
 		Messages []message `json:"messages"`
-	}{model, []message{{"user", tryPrompt}}})
+	}{a.Model, []message{{"user", tryPrompt}}})
 	return fmt.Sprintf("  curl -s %s -H 'Content-Type: application/json' \\\n    -d %s",
 		shellQuote("http://"+reachable(a.Gateway)+"/v1/chat/completions"), shellQuote(string(body)))
 }
@@ -83,7 +84,10 @@ func explainStart(err error, args []string) error {
 	if _, ok := errors.AsType[*net.AddrError](err); ok {
 		return cli.WithHint(err, cli.ExitUsage, "give addresses as HOST:PORT, port 0 for any free one")
 	}
-	return err
+	if _, ok := errors.AsType[*net.OpError](err); ok { // the host's fault, not the call's
+		return err
+	}
+	return cli.WithHint(err, cli.ExitUsage, "see 'eppctl serve --help'")
 }
 
 // freePorts is the same call with ports that are free.

@@ -133,6 +133,13 @@ func (s *Server) buildPool() error {
 
 // setMembers changes the pool and whom the watcher looks at.
 func (s *Server) setMembers(members []pool.Member) error {
+	names := map[string]bool{}
+	for _, m := range members {
+		if names[m.Name] {
+			return fmt.Errorf("two endpoints have the name %q: explanations tell pods apart by their names", m.Name)
+		}
+		names[m.Name] = true
+	}
 	if err := s.pool.Set(members); err != nil {
 		return err
 	}
