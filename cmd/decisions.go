@@ -101,7 +101,7 @@ func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
 	}
 	printer := cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}
 	if f.replay {
-		out := newReplayPrinter(printer)
+		out := newReplayPrinter(printer, f.from())
 		if err := f.each(c, s, q, out.add); err != nil {
 			return err
 		}
@@ -113,6 +113,17 @@ func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
 		return err
 	}
 	return out.finish()
+}
+
+// from are the flags that say where the decisions come from.
+func (f *decisionsFlags) from() []string {
+	switch {
+	case f.file != "":
+		return []string{"-f", f.file}
+	case f.router.server != "":
+		return []string{"--" + serverFlag, f.router.server}
+	}
+	return nil
 }
 
 // each visits the decisions of the file or the picker.

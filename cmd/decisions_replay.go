@@ -27,11 +27,12 @@ type replayDifference struct {
 // replayPrinter replays what a list would show.
 type replayPrinter struct {
 	printer cli.Printer
+	from    []string // the flags that say where the decisions come from
 	report  replayReport
 }
 
-func newReplayPrinter(p cli.Printer) *replayPrinter {
-	return &replayPrinter{p, replayReport{APIVersion: explain.APIVersion, Kind: "Replay"}}
+func newReplayPrinter(p cli.Printer, from []string) *replayPrinter {
+	return &replayPrinter{p, from, replayReport{APIVersion: explain.APIVersion, Kind: "Replay"}}
 }
 
 func (p *replayPrinter) add(rec *explain.Record) error {
@@ -61,6 +62,7 @@ func (p *replayPrinter) finish() error {
 		return err
 	}
 	d := r.First
+	see := shellLine(append([]string{"eppctl", "explain", d.DecisionID}, p.from...))
 	return cli.WithHint(fmt.Errorf("decision %s of request %s: %s", d.DecisionID, cli.Sanitize(d.RequestID), cli.Sanitize(d.Difference)),
-		cli.ExitError, "see it whole with 'eppctl explain "+cli.Sanitize(d.DecisionID)+"'")
+		cli.ExitError, "see it whole: "+see)
 }

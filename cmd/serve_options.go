@@ -81,13 +81,24 @@ func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 		}
 	})
 	switch {
-	case f.sim < 0 || f.sim > 1024:
-		return fmt.Errorf("--sim: must be between 1 and 1024 pods, got %d", f.sim)
 	case alone != "":
 		return errors.New(alone)
+	case f.sim == 0 && flags.Changed("sim"):
+		return errors.New("--sim: must be between 1 and 1024 pods, got 0")
 	case f.sim == 0 && len(f.endpoints) == 0 && f.endpointsFile == "":
 		return errors.New("no pods: give --sim N, --endpoint name=http://host:port or --endpoints FILE")
-	case f.simSpeed <= 0 || f.simSpeed > 1000:
+	case f.sim == 0:
+		return nil
+	}
+	return f.checkSim()
+}
+
+// checkSim refuses fleets that can't be.
+func (f *serveFlags) checkSim() error {
+	switch {
+	case f.sim < 0 || f.sim > 1024:
+		return fmt.Errorf("--sim: must be between 1 and 1024 pods, got %d", f.sim)
+	case !(f.simSpeed > 0 && f.simSpeed <= 1000):
 		return fmt.Errorf("--sim-speed: must be above 0 and at most 1000, got %v", f.simSpeed)
 	case f.simBlocks < 1:
 		return fmt.Errorf("--sim-blocks: must be at least 1, got %d", f.simBlocks)
