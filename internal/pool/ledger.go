@@ -23,7 +23,7 @@ type Reservation struct {
 // Answered says that the pod has begun to answer: the request is no longer
 // pending, and still in flight.
 func (r *Reservation) Answered() {
-	r.pool.mu.Lock()
+	r.pool.lockSoon()
 	defer r.pool.mu.Unlock()
 	r.settle()
 }
@@ -35,7 +35,7 @@ func (r *Reservation) Release() (evicted bool) {
 	if r.pool == nil { // never booked
 		return false
 	}
-	r.pool.mu.Lock()
+	r.pool.lockSoon()
 	defer r.pool.mu.Unlock()
 	return r.release()
 }
