@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 				env.Setenv("EPPCTL_"+listener+"_ADDR", "127.0.0.1:0") // wherever there is room
 			}
 			env.Setenv("TERM", "xterm-256color")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // with -race, a second for each command else
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
