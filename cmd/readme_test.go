@@ -184,6 +184,7 @@ func TestReadmeCommands(t *testing.T) {
 		"ledger         0 in flight\n",
 		"the configuration is right\n",
 		"x-eppctl-endpoint: 127.0.0.1:",
+		"cost 0.05", // the weight of the custom factor
 		"epp_routing_decisions_total{",
 	} {
 		if !strings.Contains(strings.ToLower(out.String()), strings.ToLower(want)) {
