@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"github.com/eppctl/eppctl/score"
 )
@@ -16,8 +17,10 @@ type checksums struct {
 	kinds map[string]string
 }
 
-// Seal writes the checksums of the inputs into the record. The writer of a
-// record calls it once; [Replay] verifies it.
+// Seal writes the checksums of all inputs into the record. The writer of a record
+// calls it once; [Replay] verifies it. What a replay computes itself (reasons,
+// scores, order, the pick) needs none, and what came after the decision (timings,
+// attempts, outcome) is not an input.
 func (r *Record) Seal() {
 	sums := r.checksums()
 	r.Check = sums.kinds
@@ -26,60 +29,60 @@ func (r *Record) Seal() {
 	}
 }
 
+// sealed reports whether the record carries checksums at all: one that was
+// imported from a foreign log has none, as nobody sealed what its picker saw.
+func (r *Record) sealed() bool {
+	return len(r.Check) > 0 || slices.ContainsFunc(r.Candidates, func(c Candidate) bool { return c.Check != "" })
+}
+
 // damage names the input whose checksum does not fit; "" when all fit or the
-// record carries none.
+// record is not sealed.
 func (r *Record) damage() string {
-	if len(r.Check) == 0 {
+	if !r.sealed() {
 		return ""
 	}
 	sums := r.checksums()
-	kind := ""
-	for _, k := range kindOrder {
-		if r.Check[k] != sums.kinds[k] {
-			kind = k
-			break
-		}
+	at := slices.IndexFunc(kindOrder, func(kind string) bool { return r.Check[kind] != sums.kinds[kind] })
+	if at >= 0 && at < firstOfCandidates {
+		return notRecorded(kindOrder[at])
 	}
 	for i := range r.Candidates {
 		switch {
 		case r.Candidates[i].Check == sums.rows[i]:
-		case kind == "":
+		case at < 0:
 			return r.Candidates[i].Pod + ": the checksum itself is not what was recorded"
 		default:
-			return fmt.Sprintf("%s: input %q is not what was recorded (checksum)", r.Candidates[i].Pod, kind)
+			return r.Candidates[i].Pod + ": " + notRecorded(kindOrder[at])
 		}
 	}
-	if kind != "" {
-		return fmt.Sprintf("input %q is not what was recorded (checksum)", kind)
+	if at >= 0 {
+		return notRecorded(kindOrder[at])
 	}
 	return ""
 }
 
-// kindOrder lists the kinds of input that are checked, in the order in which a
-// difference is reported.
-var kindOrder = []string{
-	"request", "weights", "seed", "pod", "reason", "cache", "load", "waiting", "pending", "inFlight", "health", "adapters", "custom",
+func notRecorded(kind string) string {
+	return fmt.Sprintf("input %q is not what was recorded (checksum)", kind)
 }
 
+// kindOrder lists the kinds of input that are checked, in the order in which a
+// difference is reported: those of the whole decision, then those of candidates.
+var kindOrder = []string{
+	"id", "time", "timeScale", "policy", "request", "chain", "weights", "seed",
+	"pod", "reason", "cache", "load", "waiting", "pending", "inFlight", "health", "adapters", "custom",
+}
+
+// firstOfCandidates is the place of the first kind that each candidate has.
+const firstOfCandidates = 8
+
 func (r *Record) checksums() checksums {
-	byKind := make(map[string][]byte, len(kindOrder))
-	add := func(kind string, b []byte) { byKind[kind] = append(byKind[kind], b...) }
-	q := &r.Request
-	add("request", text(q.Base, q.Adapter, q.NoPrefix))
-	add("request", whole(q.PromptTokens, q.PrefixTokens, q.BlockSize, q.Blocks))
-	w := &r.Weights
-	add("weights", floats(w.Cache, w.Load, w.Queue, w.Health, w.Adapter, w.MaxUtilization))
-	add("weights", whole(w.MaxQueue, int(w.Generation)))
-	add("weights", text(w.Saturation))
-	for _, c := range w.Custom {
-		add("weights", append(text(c.Name), floats(c.Weight)...))
-	}
-	add("seed", binary.LittleEndian.AppendUint64(nil, r.Seed))
+	byKind := r.whole()
 	sums := checksums{rows: make([]string, len(r.Candidates)), kinds: map[string]string{}}
 	for i := range r.Candidates {
 		row := []byte{}
-		for kind, b := range r.Candidates[i].cells() {
-			add(kindOrder[kind+3], b)
+		for k, b := range r.Candidates[i].cells() {
+			kind := kindOrder[firstOfCandidates+k]
+			byKind[kind] = append(byKind[kind], b...)
 			row = append(row, b...)
 		}
 		sums.rows[i] = crc(row)
@@ -88,6 +91,34 @@ func (r *Record) checksums() checksums {
 		sums.kinds[kind] = crc(byKind[kind])
 	}
 	return sums
+}
+
+// whole are the inputs of the whole decision as bytes, by kind.
+func (r *Record) whole() map[string][]byte {
+	w := &r.Weights
+	weights := floats(w.Cache, w.Load, w.Queue, w.Health, w.Adapter, w.MaxUtilization)
+	weights = append(weights, whole(w.MaxQueue, int(w.Generation))...)
+	weights = append(weights, text(w.Saturation)...)
+	for _, c := range w.Custom {
+		weights = append(append(weights, text(c.Name)...), floats(c.Weight)...)
+	}
+	return map[string][]byte{
+		"id":        append(text(r.APIVersion, r.Kind, r.DecisionID, r.RequestID), bits(r.RequestIDReplaced)...),
+		"time":      binary.LittleEndian.AppendUint64(whole(r.Time.Nanosecond()), uint64(r.Time.Unix())),
+		"timeScale": floats(r.TimeScale),
+		"policy":    text(r.Policy),
+		"request":   r.Request.bytes(),
+		"chain":     text(r.Request.Chain...),
+		"weights":   weights,
+		"seed":      binary.LittleEndian.AppendUint64(nil, r.Seed),
+	}
+}
+
+// bytes are all of the request but its chain.
+func (q *Request) bytes() []byte {
+	b := text(q.Path, q.Model, q.Base, q.Adapter, q.NoPrefix, q.TokensFrom)
+	b = append(b, whole(q.PromptTokens, q.Prompts, q.PrefixTokens, q.BlockSize, q.Blocks)...)
+	return append(b, bits(q.ModelUnchecked, q.Stream)...)
 }
 
 // cells are the candidate's inputs as bytes, in the order of kindOrder from "pod" on.
@@ -99,9 +130,7 @@ func (c *Candidate) cells() [10][]byte {
 	}
 	a := &c.Adapters
 	adapters := append(text(a.State, a.Detail), whole(a.Loaded, a.Max)...)
-	if a.Match {
-		adapters = append(adapters, 1)
-	}
+	adapters = append(adapters, bits(a.Match)...)
 	var custom []byte
 	for _, v := range c.Custom {
 		custom = append(custom, text(v.Name, v.State, v.Detail)...)
@@ -135,6 +164,17 @@ func floats(values ...float64) (b []byte) {
 func whole(values ...int) (b []byte) {
 	for _, v := range values {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return b
+}
+
+func bits(values ...bool) (b []byte) {
+	for _, v := range values {
+		if v {
+			b = append(b, 1)
+		} else {
+			b = append(b, 0)
+		}
 	}
 	return b
 }

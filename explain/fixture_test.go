@@ -33,7 +33,7 @@ func (s scene) record() *explain.Record {
 			PrefixTokens: 3128, Stream: true, NoPrefix: s.req.NoPrefix,
 		},
 		Weights: explain.RecordWeights(&s.weights), Seed: s.seed, Result: explain.ResultOf(in, &d),
-		Timings: explain.Timings{Parse: 21e-6, Tokens: 30e-6, Lookup: 2.4e-6, Decide: 0.9e-6, Total: 61.3e-6},
+		Timings: explain.Timings{Parse: 21e-6, Tokens: new(30e-6), Lookup: 2.4e-6, Decide: 0.9e-6, Total: 61.3e-6},
 		Outcome: explain.Outcome{
 			State: explain.OutcomeDone, Status: 200, ServedEndpoint: explain.ResultOf(in, &d).Endpoint,
 			TTFTSeconds: new(0.0412), DurationSeconds: new(1.904), PromptTokens: new(3128),

@@ -155,12 +155,13 @@ type Attempt struct {
 
 // Timings are the stages of the picker, in seconds of wall time.
 type Timings struct {
-	Parse   float64 `json:"parseSeconds"`
-	Tokens  float64 `json:"tokensSeconds"`
-	Lookup  float64 `json:"lookupSeconds"` // fingerprints and prefix tree
-	Scorers float64 `json:"scorersSeconds"`
-	Decide  float64 `json:"decideSeconds"` // state, decision and reservation
-	Total   float64 `json:"totalSeconds"`
+	Parse float64 `json:"parseSeconds"` // the body, and its text into tokens
+	// Tokens is tokenising, when it is a stage of its own; else it is part of Parse.
+	Tokens  *float64 `json:"tokensSeconds,omitempty"`
+	Lookup  float64  `json:"lookupSeconds"` // fingerprints and prefix tree
+	Scorers float64  `json:"scorersSeconds"`
+	Decide  float64  `json:"decideSeconds"` // state, decision and reservation
+	Total   float64  `json:"totalSeconds"`
 }
 
 // Outcome statuses beside an HTTP status.

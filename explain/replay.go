@@ -186,22 +186,28 @@ type Verification struct {
 	Identical bool `json:"identical"`
 	// Difference names the first difference; "" when identical.
 	Difference string `json:"difference,omitempty"`
+	// Sealed: the record carries checksums of its inputs, see [Record.Seal]. In one
+	// without, identical means that the results follow from the inputs as they
+	// stand there, whoever wrote them.
+	Sealed bool `json:"sealed"`
 }
 
 // Replay takes the recorded decision again, and compares inputs with their
 // checksums and results bit by bit.
 func Replay(r *Record) (Verification, *score.Inputs, *score.Decision) {
+	out := Verification{Sealed: r.sealed()}
 	in, err := r.Inputs()
 	if err != nil {
-		return Verification{Difference: "not replayable: " + err.Error()}, nil, nil
+		out.Difference = "not replayable: " + err.Error()
+		return out, nil, nil
 	}
 	d := new(score.Decision)
 	in.Decide(d)
-	difference := r.damage()
-	if difference == "" {
-		difference = r.compare(in, d)
+	if out.Difference = r.damage(); out.Difference == "" {
+		out.Difference = r.compare(in, d)
 	}
-	return Verification{Identical: difference == "", Difference: difference}, in, d
+	out.Identical = out.Difference == ""
+	return out, in, d
 }
 
 // compare names the first difference between the recorded and the replayed results.
@@ -228,15 +234,19 @@ func (r *Record) compare(in *score.Inputs, d *score.Decision) string {
 func (r *Record) compareResult(in *score.Inputs, d *score.Decision) string {
 	got := ResultOf(in, d)
 	want := r.Result
-	if r.Policy != PolicyScores { // the policy picked, the engine only scored
-		got.Index, got.Pod, got.Endpoint, got.Score = want.Index, want.Pod, want.Endpoint, want.Score
+	if !byScores(r.Policy) && d.Winner >= 0 { // the policy picked, the engine only scored
+		i := want.Index
+		if !eligible(d, i) {
+			return fmt.Sprintf("pick: recorded candidate %d, which is none that policy %q could pick", i, r.Policy)
+		}
+		got.Index, got.Pod, got.Endpoint, got.Score = i, in.Pods[i].Pod, in.Pods[i].Endpoint, d.Results[i].Score
 	}
 	switch {
 	case want.Index != got.Index || want.Pod != got.Pod || want.Endpoint != got.Endpoint:
 		return fmt.Sprintf("pick: recorded %q, replayed %q", want.Pod, got.Pod)
 	case math.Float64bits(want.Score) != math.Float64bits(got.Score):
 		return fmt.Sprintf("score of the pick: recorded %v, replayed %v", want.Score, got.Score)
-	case (want.Margin == nil) != (got.Margin == nil) || deref(want.Margin) != deref(got.Margin):
+	case (want.Margin == nil) != (got.Margin == nil) || math.Float64bits(deref(want.Margin)) != math.Float64bits(deref(got.Margin)):
 		return fmt.Sprintf("margin: recorded %v, replayed %v", deref(want.Margin), deref(got.Margin))
 	case want.DecidedBy != got.DecidedBy:
 		return fmt.Sprintf("decided by: recorded %q, replayed %q", want.DecidedBy, got.DecidedBy)
@@ -246,6 +256,11 @@ func (r *Record) compareResult(in *score.Inputs, d *score.Decision) string {
 		return fmt.Sprintf("refused: recorded %q, replayed %q", want.Refused, got.Refused)
 	}
 	return ""
+}
+
+// eligible reports whether the i-th candidate could win.
+func eligible(d *score.Decision, i int) bool {
+	return i >= 0 && i < len(d.Results) && d.Results[i].Reason == score.Eligible
 }
 
 // PolicyScores is the Policy of a decision that the scores took.

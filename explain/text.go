@@ -236,13 +236,20 @@ func (r *Report) writeOutcome(p *page) {
 		p.fact(Plain, fmt.Sprintf("attempt %d", i+1), a.Pod+" ("+a.Endpoint+") "+o.attempt(&a))
 	}
 	t := &r.Timings
-	p.fact(Plain, "picker", fmt.Sprintf("%s ms (parse %s, tokens %s, lookup %s, scorers %s, decide %s)",
-		millis(t.Total), millis(t.Parse), millis(t.Tokens), millis(t.Lookup), millis(t.Scorers), millis(t.Decide)))
-	if r.Replay.Identical {
-		p.fact(Good, "replay", "identical")
-		return
+	tokens := ""
+	if t.Tokens != nil {
+		tokens = ", tokens " + millis(*t.Tokens)
 	}
-	p.fact(Bad, "replay", "first difference: "+r.Replay.Difference)
+	p.fact(Plain, "picker", fmt.Sprintf("%s ms (parse %s%s, lookup %s, scorers %s, decide %s)",
+		millis(t.Total), millis(t.Parse), tokens, millis(t.Lookup), millis(t.Scorers), millis(t.Decide)))
+	tone, text := Good, "identical"
+	if !r.Replay.Identical {
+		tone, text = Bad, "first difference: "+r.Replay.Difference
+	}
+	if !r.Replay.Sealed {
+		text += "; inputs are not sealed: the record carries no checksums of them"
+	}
+	p.fact(tone, "replay", text)
 }
 
 func millis(seconds float64) string { return decimal(seconds*1000, 3) }

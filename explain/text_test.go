@@ -115,6 +115,15 @@ func TestASCII(t *testing.T) {
 	}
 }
 
+func TestTextLeavesOutAStageThatWasNotTimed(t *testing.T) {
+	rec := clearWin().record()
+	rec.Timings.Tokens = nil
+	text := textOf(t, explain.Explain(rec, explain.Options{}), explain.TextOptions{})
+	if want := "(parse 0.021, lookup 0.002, scorers 0.000, decide 0.001)"; !strings.Contains(text, want) {
+		t.Errorf("the text has no %q:\n%s", want, text)
+	}
+}
+
 func TestPaintOnlyAddsTones(t *testing.T) {
 	for name, s := range scenes() {
 		report := explain.Explain(recordOf(name, s), explain.Options{})

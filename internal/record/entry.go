@@ -44,7 +44,8 @@ type Entry struct {
 	PredictedCached int
 }
 
-// Timings are the stages of a pick, in wall time.
+// Timings are the stages of a pick, in wall time. Tokens is 0 when tokenising was no
+// stage of its own: it is then part of Parse, and the record leaves it out.
 type Timings struct {
 	Parse, Tokens, Lookup, Scorers, Decide, Total time.Duration
 }

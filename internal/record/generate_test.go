@@ -77,7 +77,13 @@ func drawEntry(t *rapid.T) *record.Entry {
 	e.Fingerprints = rapid.SliceOfN(rapid.Uint64(), 0, 100).Draw(t, "fingerprints")
 	e.PredictedCached = rapid.IntRange(-1, 1<<20).Draw(t, "predicted")
 	if e.Picked >= 0 && rapid.Bool().Draw(t, "another policy") {
-		e.Policy, e.Picked = "random", rapid.IntRange(0, len(in.Pods)-1).Draw(t, "picked")
+		var eligible []int
+		for i := range e.Decision.Results {
+			if e.Decision.Results[i].Reason == score.Eligible {
+				eligible = append(eligible, i)
+			}
+		}
+		e.Policy, e.Picked = "random", rapid.SampledFrom(eligible).Draw(t, "picked")
 	}
 	return e
 }

@@ -196,6 +196,20 @@ func TestRecordHoldsWhatWasHandedOver(t *testing.T) {
 	}
 }
 
+// Nobody timed tokenising: that is not the same as no time.
+func TestTokensThatWereNotTimedAreLeftOut(t *testing.T) {
+	e := plainEntry(1, 1)
+	e.Timings.Tokens = 0
+	rec := decoded(t, e)
+	if rec.Timings.Tokens != nil {
+		t.Errorf("tokens took %v, want null", *rec.Timings.Tokens)
+	}
+	line, err := json.Marshal(rec)
+	if err != nil || bytes.Contains(line, []byte("tokensSeconds")) {
+		t.Errorf("the record has tokensSeconds (%v): %s", err, line)
+	}
+}
+
 // One changed bit in each kind of input is reported as the first difference.
 func TestReplayNamesTheChangedInput(t *testing.T) {
 	flipped := func(v float64) *float64 { return new(math.Float64frombits(math.Float64bits(v) ^ 1)) }
@@ -211,6 +225,13 @@ func TestReplayNamesTheChangedInput(t *testing.T) {
 		{"weights", func(r *explain.Record) { r.Weights.MaxQueue ^= 1 }},
 		{"weights", func(r *explain.Record) { r.Weights.Generation ^= 1 }},
 		{"weights", func(r *explain.Record) { r.Weights.Custom[0].Weight = *flipped(r.Weights.Custom[0].Weight) }},
+		{"request", func(r *explain.Record) { r.Request.Model = "llamb" }},
+		{"request", func(r *explain.Record) { r.Request.Stream = !r.Request.Stream }},
+		{"id", func(r *explain.Record) { r.RequestID += "x" }},
+		{"time", func(r *explain.Record) { r.Time = r.Time.Add(1) }},
+		{"timeScale", func(r *explain.Record) { r.TimeScale = *flipped(r.TimeScale) }},
+		{"policy", func(r *explain.Record) { r.Policy = "random" }},
+		{"chain", func(r *explain.Record) { r.Request.Chain[1] = r.Request.Chain[0] }},
 		{"seed", func(r *explain.Record) { r.Seed ^= 1 }},
 		{"pod", func(r *explain.Record) { second(r).Pod += "x" }},
 		{"pod", func(r *explain.Record) { second(r).Endpoint = "10.0.0.1:8001" }},

@@ -96,7 +96,11 @@ func (v *view) timings() explain.Timings {
 	s := func(i int) float64 {
 		return (time.Duration(le.Uint32(v.raw[offTimings+4*i:])) * timingsUnit).Seconds()
 	}
-	return explain.Timings{Parse: s(0), Tokens: s(1), Lookup: s(2), Scorers: s(3), Decide: s(4), Total: s(5)}
+	var tokens *float64 // 0 when it was no stage of its own
+	if t := s(1); t > 0 {
+		tokens = &t
+	}
+	return explain.Timings{Parse: s(0), Tokens: tokens, Lookup: s(2), Scorers: s(3), Decide: s(4), Total: s(5)}
 }
 
 func (v *view) result(p *parts, candidates []explain.Candidate) explain.Result {

@@ -163,13 +163,16 @@ func (o *Observer) weighted(e *record.Entry) {
 	)...)
 }
 
+// timings are the stages; tokenising only when it was one of its own.
 func timings(t *record.Timings) []slog.Attr {
-	return []slog.Attr{
-		slog.Float64(KeyParseUs, micros(t.Parse)),
-		slog.Float64(KeyTokensUs, micros(t.Tokens)),
+	attrs := []slog.Attr{slog.Float64(KeyParseUs, micros(t.Parse))}
+	if t.Tokens > 0 {
+		attrs = append(attrs, slog.Float64(KeyTokensUs, micros(t.Tokens)))
+	}
+	return append(attrs,
 		slog.Float64(KeyLookupUs, micros(t.Lookup)),
 		slog.Float64(KeyScorersUs, micros(t.Scorers)),
 		slog.Float64(KeyDecideUs, micros(t.Decide)),
 		slog.Float64(KeyTotalUs, micros(t.Total)),
-	}
+	)
 }

@@ -145,6 +145,9 @@ func TestScoringCompleteHoldsWhatReplays(t *testing.T) {
 	if line["lookupUs"] != 3. || line["decideUs"] != 2. || line["decidedBy"] != "cacheMatch" {
 		t.Errorf("line = %v, want timings in µs and what decided", line)
 	}
+	if tokens, ok := line["tokensUs"]; ok {
+		t.Errorf("tokensUs = %v, want none: nobody timed tokenising", tokens)
+	}
 
 	raw, err := json.Marshal(line["record"])
 	if err != nil {
