@@ -66,6 +66,10 @@ type CustomWeight struct {
 	Weight float64 `json:"weight"`
 }
 
+// WeightKeys are the names of the built-in weights in configurations, in the
+// order of the sum.
+func WeightKeys() []string { return slices.Clone(weightKeys[:]) }
+
 // Weights are the weights and limits that a decision is taken under.
 type Weights struct {
 	Cache, Load, Queue, Health, Adapter float64

@@ -4,8 +4,10 @@
 // The one idea: a setting that is not understood is an error with its line and
 // the nearest right key, never ignored. A file that loads is valid.
 //
-// It does not read flags or the environment (cmd lays them over the file) and
-// does not watch the file.
+// Flags and variables come before the file, the file before the weights that a
+// program of its own was built with ([Config.Overlay], [Config.UseProgram]), and
+// those before the defaults. The package does not read flags or the environment
+// itself, and does not watch the file.
 package config
 
 import (
@@ -14,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,11 +32,12 @@ const maxFile = 1 << 20
 type Config struct {
 	// Preset names a set of weights to start from; Weights then changes single
 	// ones. Without a preset, Weights has to be complete.
-	Preset         string             `yaml:"preset,omitempty" json:"preset,omitempty"`
-	Weights        map[string]float64 `yaml:"weights,omitempty" json:"weights,omitempty"`
-	MaxQueue       int                `yaml:"maxQueue" json:"maxQueue"`
-	MaxUtilization float64            `yaml:"maxUtilization" json:"maxUtilization"`
-	Saturation     string             `yaml:"saturation" json:"saturation"`
+	Preset  string             `yaml:"preset,omitempty" json:"preset,omitempty"`
+	Weights map[string]float64 `yaml:"weights,omitempty" json:"weights,omitempty"`
+	// MaxQueue is the preset's (without one 20) when it is 0 and was not asked for.
+	MaxQueue       int     `yaml:"maxQueue,omitempty" json:"maxQueue,omitempty"`
+	MaxUtilization float64 `yaml:"maxUtilization" json:"maxUtilization"`
+	Saturation     string  `yaml:"saturation" json:"saturation"`
 
 	Models    []Model   `yaml:"models,omitempty" json:"models,omitempty"`
 	Addresses Addresses `yaml:"addresses" json:"addresses"`
@@ -46,6 +48,13 @@ type Config struct {
 	AllowHeaders []string `yaml:"allowHeaders,omitempty" json:"allowHeaders,omitempty"`
 	// ScorerDeadlineMs is how long custom scorers may take, in wall time.
 	ScorerDeadlineMs float64 `yaml:"scorerDeadlineMs" json:"scorerDeadlineMs"`
+
+	// chosen: a file, a variable or a flag names a preset or weights, so that the
+	// program's own are out of force, see [Config.UseProgram].
+	chosen bool
+	// queueChosen is the same for MaxQueue: 0 is then wrong and no default.
+	queueChosen bool
+	from        origin
 }
 
 // Model is an entry of the model catalogue.
@@ -73,7 +82,7 @@ type Intervals struct {
 }
 
 // Staleness says how old values may be, in seconds of the picker's clock.
-// ReportsSeconds 0 means three report intervals.
+// ReportsSeconds 0 means three report intervals, and a day at most.
 type Staleness struct {
 	MetricsSeconds float64 `yaml:"metricsSeconds" json:"metricsSeconds"`
 	ReportsSeconds float64 `yaml:"reportsSeconds" json:"reportsSeconds"`
@@ -109,17 +118,17 @@ func Load(path string) (Config, error) {
 	if len(b) > maxFile {
 		return Config{}, fmt.Errorf("%s: larger than %d bytes", path, maxFile)
 	}
-	c, err := Parse(b)
-	if err != nil {
-		return Config{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return c, nil
+	return parse(path, b)
 }
 
 // Parse reads a configuration over the defaults. It does not validate: flags may
-// still change settings, see [Config.Validate].
-func Parse(b []byte) (Config, error) {
+// still change settings, and the names of weights are known to the caller alone,
+// see [Config.Validate].
+func Parse(b []byte) (Config, error) { return parse("", b) }
+
+func parse(file string, b []byte) (Config, error) {
 	c := Default()
+	c.from = origin{file: file, lines: map[string]int{}}
 	var doc yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	err := dec.Decode(&doc)
@@ -127,19 +136,21 @@ func Parse(b []byte) (Config, error) {
 		return c, nil
 	}
 	if err != nil {
-		return c, plain(err)
+		return c, c.from.wrap(plain(err))
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return c, errors.New("more than one YAML document: only one is read")
+		return c, c.from.wrap(errors.New("more than one YAML document: only one is read"))
 	}
-	if err := checkKeys(&doc, c); err != nil {
+	if err := checkKeys(&doc, c, c.from); err != nil {
 		return c, err
 	}
-	if has(&doc, "weights") && !has(&doc, "preset") {
+	c.chosen = c.from.has("weights") || c.from.has("preset")
+	c.queueChosen = c.from.has("maxQueue")
+	if c.from.has("weights") && !c.from.has("preset") {
 		c.Preset = ""
 	}
 	if err := doc.Decode(&c); err != nil {
-		return c, plain(err)
+		return c, c.from.wrap(plain(err))
 	}
 	return c, nil
 }
@@ -149,105 +160,6 @@ func plain(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")
 	return errors.New(strings.ReplaceAll(text, "\n  ", "; "))
-}
-
-// EngineWeights are the weights in the engine's form; custom lists the names of
-// the registered custom scorers with the weights that the program gave them.
-func (c *Config) EngineWeights(custom []score.CustomWeight) (score.Weights, error) {
-	w := score.Weights{MaxQueue: 20}
-	if c.Preset != "" {
-		var err error
-		if w, err = score.Preset(c.Preset); err != nil {
-			return w, fmt.Errorf("preset: %w", err)
-		}
-	}
-	w.Custom = slices.Clone(custom)
-	if c.Preset == "" { // the file's weights replace the program's
-		for i := range w.Custom {
-			w.Custom[i].Weight = 0
-		}
-	}
-	for key, v := range c.Weights {
-		if err := w.Set(key, v); err != nil {
-			return w, fmt.Errorf("weights: %w", err)
-		}
-	}
-	if c.MaxQueue != 0 {
-		w.MaxQueue = c.MaxQueue
-	}
-	w.MaxUtilization = c.MaxUtilization
-	saturation, err := score.ParseSaturation(c.Saturation)
-	if err != nil {
-		return w, err
-	}
-	w.Saturation = saturation
-	return w, w.Validate()
-}
-
-// Effective is the configuration with every weight and limit that is in force
-// spelled out; [Parse] reads it back to the same weights.
-func (c *Config) Effective(custom []score.CustomWeight) (Config, error) {
-	w, err := c.EngineWeights(custom)
-	if err != nil {
-		return *c, err
-	}
-	out := *c
-	out.Preset, out.MaxQueue = "", w.MaxQueue
-	out.Weights = map[string]float64{
-		"cache": w.Cache, "load": w.Load, "queue": w.Queue, "health": w.Health, "adapter": w.Adapter,
-	}
-	for _, k := range w.Custom {
-		out.Weights[k.Name] = k.Weight
-	}
-	return out, nil
-}
-
-// Validate returns all that is wrong with the configuration, each problem with
-// its key.
-func (c *Config) Validate(custom []score.CustomWeight) error {
-	_, err := c.EngineWeights(custom)
-	problems := []error{err}
-	positive := func(key string, v float64) {
-		if !(v > 0 && v <= float64(24*time.Hour/time.Millisecond)) {
-			problems = append(problems, fmt.Errorf("%s: must be above 0 and at most a day, got %v", key, v))
-		}
-	}
-	positive("intervals.podReportIntervalMs", c.Intervals.PodReportMs)
-	positive("intervals.scrapeMs", c.Intervals.ScrapeMs)
-	positive("intervals.probeMs", c.Intervals.ProbeMs)
-	positive("staleness.metricsSeconds", c.Staleness.MetricsSeconds)
-	positive("scorerDeadlineMs", c.ScorerDeadlineMs)
-	if !(c.Staleness.ReportsSeconds >= 0) {
-		problems = append(problems, fmt.Errorf("staleness.reportsSeconds: must not be negative, got %v", c.Staleness.ReportsSeconds))
-	}
-	if c.BlockSize < 1 || c.BlockSize > 1024 {
-		problems = append(problems, fmt.Errorf("blockSize: must be between 1 and 1024, got %d", c.BlockSize))
-	}
-	return errors.Join(append(problems, c.validateModels()...)...)
-}
-
-func (c *Config) validateModels() (problems []error) {
-	taken := map[string]string{}
-	name := func(place, n string) {
-		switch other, ok := taken[n]; {
-		case n == "":
-			problems = append(problems, fmt.Errorf("%s: must not be empty", place))
-		case ok:
-			problems = append(problems, fmt.Errorf("%s: %q is already the name at %s", place, n, other))
-		default:
-			taken[n] = place
-		}
-	}
-	for i, m := range c.Models {
-		name(fmt.Sprintf("models[%d].name", i), m.Name)
-		for j, a := range m.Aliases {
-			name(fmt.Sprintf("models[%d].aliases[%d]", i, j), a)
-		}
-		for j, a := range m.Adapters {
-			name(fmt.Sprintf("models[%d].adapters[%d]", i, j), a)
-		}
-	}
-	return problems
 }
 
 // Warnings are settings that are allowed and seldom meant.
@@ -266,7 +178,7 @@ func (c *Config) Warnings(w *score.Weights) []string {
 func (c *Config) PoolLimits() pool.Limits {
 	l := pool.Limits{Metrics: seconds(c.Staleness.MetricsSeconds), Reports: seconds(c.Staleness.ReportsSeconds)}
 	if l.Reports == 0 {
-		l.Reports = 3 * Milliseconds(c.Intervals.PodReportMs)
+		l.Reports = min(3*Milliseconds(c.Intervals.PodReportMs), day)
 	}
 	return l
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eppctl/eppctl/score"
 )
@@ -41,14 +42,14 @@ func TestYAMLReadsBack(t *testing.T) {
 	if err != nil {
 		t.Fatalf("own output does not parse: %v\n%s", err, b)
 	}
-	if diff := cmp.Diff(c, again); diff != "" {
+	if diff := cmp.Diff(c, again, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("printed and read back (-want +got):\n%s", diff)
 	}
 }
 
 func TestEffectiveReadsBackToTheSameWeights(t *testing.T) {
 	cost := []score.CustomWeight{{Name: "cost", Weight: .05}}
-	c, err := Parse([]byte("preset: api-gateway\nweights: {cache: 0.35}\n"))
+	c, err := Parse([]byte("preset: api-gateway\nweights: {cache: 0.35, cost: 0.05}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +82,19 @@ func TestErrorsNameThePlace(t *testing.T) {
 	for _, tc := range []struct{ name, file, want string }{
 		{"unknown key", "maxQueue: 9\nmaxQueu: 8\n", "line 2: unknown key maxQueu: did you mean maxQueue?"},
 		{"unknown nested key", "intervals:\n  scrapMs: 3\n", "line 2: unknown key intervals.scrapMs: did you mean scrapeMs?"},
-		{"unknown key in a list", "models:\n- name: a\n  alias: [b]\n", "line 3: unknown key models.alias: did you mean aliases?"},
+		{"a fraction for a whole number", "blockSize: 16.9\n", "line 1: blockSize must be a whole number, got 16.9"},
+		{"another", "a: 1\nmaxQueue: 12.7\n", "line 2: maxQueue must be a whole number, got 12.7"},
+		{"a whole number written as a fraction", "maxQueue: 1e1\n", "line 1: maxQueue must be a whole number, got 1e1"},
+		{"a weight twice", "weights:\n  cache: 0.6\n  cache: 0.5\n", "line 3: weights.cache stands already in line 2"},
+		{"a weight without a value", "weights:\n  cache:\n", "line 2: weights.cache has no value"},
+		{"a weight that is no number", "weights:\n  cache: much\n", "line 2: cannot unmarshal"},
+		{"an alias in the weights", "weights:\n  cache: &x 0.6\n  load: *x\n", "line 3: YAML aliases are not supported"},
+		{"a merge in the weights", "weights:\n  <<: {cache: 1}\n", "line 2: weights: YAML merges are not supported"},
+		{"unknown key in a list", "models:\n- name: a\n  alias: [b]\n", "line 3: unknown key models[0].alias: did you mean aliases?"},
 		{"twice", "maxQueue: 9\nmaxQueue: 8\n", "stands already in line 1"},
 		{"wrong type", "maxQueue: many\n", "line 1: cannot unmarshal !!str `many` into int"},
 		{"not a mapping", "- a\n", "line 1: the file must be a mapping"},
-		{"scalar for a mapping", "intervals: 5\n", "line 1: intervals. must be a mapping"},
+		{"scalar for a mapping", "intervals: 5\n", "line 1: intervals must be a mapping"},
 		{"no YAML", "a: [\n", "line 1"},
 		{"two documents", "maxQueue: 9\n---\nmaxQueue: 8\n", "more than one YAML document"},
 		{"alias", "models: &x []\nweights: *x\n", "aliases are not supported"},
@@ -105,6 +114,7 @@ weights: {cache: 0.5, load: 0.2, queue: 0.1, health: 0.05, adapter: 0.05}
 saturation: relax
 blockSize: 0
 intervals: {scrapeMs: -1}
+staleness: {reportsSeconds: 1e12, metricsSeconds: 86401}
 models: [{name: a, adapters: [a]}, {name: ""}]
 `))
 	if err != nil {
@@ -116,7 +126,9 @@ models: [{name: a, adapters: [a]}, {name: ""}]
 	}
 	for _, want := range []string{
 		"sum is 0.9 (cache 0.5 + load 0.2 + queue 0.1 + health 0.05 + adapter 0.05), must be 1",
-		"blockSize", "intervals.scrapeMs", `models[0].adapters[0]: "a" is already the name at models[0].name`, "models[1].name: must not be empty",
+		"blockSize", "intervals.scrapeMs", "staleness.reportsSeconds: must be between 0.001 and 86400 (a day), got 1e+12",
+		"staleness.metricsSeconds: must be between 0.001 and 86400 (a day), got 86401",
+		"intervals.scrapeMs: must be between 1 and 86400000 (a day), got -1", `models[0].adapters[0]: "a" is already the name at models[0].name`, "models[1].name: must not be empty",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q:\n%v", want, err)
@@ -126,30 +138,68 @@ models: [{name: a, adapters: [a]}, {name: ""}]
 
 func TestWeights(t *testing.T) {
 	cost := []score.CustomWeight{{Name: "cost", Weight: .05}}
-	t.Run("a preset with one change", func(t *testing.T) {
-		c, _ := Parse([]byte("preset: default\nweights: {cache: 0.55}\n"))
-		w, err := c.EngineWeights(cost)
-		if err != nil || w.Cache != .55 || w.Custom[0].Weight != .05 || w.MaxQueue != 20 {
-			t.Errorf("%+v, %v", w, err)
+	for _, tc := range []struct {
+		name, file string
+		over       []Overrides
+		want       score.Weights // Custom apart
+		cost       float64
+	}{
+		{"nothing but the program's", "", nil, score.Weights{Cache: .55, MaxQueue: 20}, .05},
+		{"a maxQueue is no choice of weights", "maxQueue: 12\n", []Overrides{{MaxQueue: new(9)}}, score.Weights{Cache: .55, MaxQueue: 9}, .05},
+		{"weights of the file replace the program's", "weights: {cache: 0.5, load: 0.2, queue: 0.1, health: 0.05, adapter: 0.05, cost: 0.1}\n", nil, score.Weights{Cache: .5, MaxQueue: 20}, .1},
+		{"so does a preset of the file, with its maxQueue", "preset: api-gateway\n", nil, score.Weights{Cache: .4, MaxQueue: 10}, 0},
+		{"and a preset with one change", "preset: default\nweights: {cache: 0.5, cost: 0.1}\n", nil, score.Weights{Cache: .5, MaxQueue: 20}, .1},
+		{"an empty preset is none", "preset:\nmaxQueue:\n", nil, score.Weights{Cache: .55, MaxQueue: 20}, .05},
+		{
+			"a preset by flag replaces preset, weights and maxQueue of the file",
+			"preset: rag\nweights: {cache: 0.6, cost: 0.1}\nmaxQueue: 9\n",
+			[]Overrides{{Preset: "batch"}},
+			score.Weights{Cache: .4, MaxQueue: 40}, 0,
+		},
+		{"a preset by flag without a file", "", []Overrides{{Preset: "rag"}}, score.Weights{Cache: .7, MaxQueue: 20}, 0},
+		{"a preset and a maxQueue by flag", "maxQueue: 9\n", []Overrides{{Preset: "batch", MaxQueue: new(30)}}, score.Weights{Cache: .4, MaxQueue: 30}, 0},
+		{
+			"weights by flag change those of the file", "preset: rag\nweights: {cache: 0.6, cost: 0.1}\n",
+			[]Overrides{{Weights: map[string]float64{"cache": .65, "cost": .05}}},
+			score.Weights{Cache: .65, MaxQueue: 20}, .05,
+		},
+		{
+			"weights by flag change the defaults and drop the program's", "",
+			[]Overrides{{Weights: map[string]float64{"cache": .5, "cost": .1}}},
+			score.Weights{Cache: .5, MaxQueue: 20}, .1,
+		},
+		{
+			"a flag comes before a variable", "preset: rag\n",
+			[]Overrides{{Preset: "batch", MaxQueue: new(30)}, {Preset: "multi-lora"}},
+			score.Weights{Cache: .45, MaxQueue: 20}, 0,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := parsed(t, tc.file)
+			for _, o := range tc.over {
+				c.Overlay(o)
+			}
+			c.UseProgram(map[string]float64{"cache": .55})
+			w, err := c.EngineWeights(cost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.Cache != tc.want.Cache || w.MaxQueue != tc.want.MaxQueue || w.Custom[0].Weight != tc.cost {
+				t.Errorf("cache %v, maxQueue %d, cost %v; want %v, %d, %v",
+					w.Cache, w.MaxQueue, w.Custom[0].Weight, tc.want.Cache, tc.want.MaxQueue, tc.cost)
+			}
+		})
+	}
+	t.Run("settings laid over change no copy and no map of the caller", func(t *testing.T) {
+		c := parsed(t, "weights: {cache: 1}\nmaxQueue: 0\n")
+		before, flags := c, map[string]float64{"cache": .5}
+		c.Overlay(Overrides{Weights: flags, MaxQueue: new(9)})
+		c.Overlay(Overrides{Weights: map[string]float64{"load": .5}})
+		if before.Weights["cache"] != 1 || len(flags) != 1 {
+			t.Errorf("the copy has %v, the flags are %v", before.Weights, flags)
 		}
-	})
-	t.Run("a file's weights replace the program's", func(t *testing.T) {
-		c, _ := Parse([]byte("weights: {cache: 0.5, load: 0.2, queue: 0.1, health: 0.05, adapter: 0.05, cost: 0.1}\n"))
-		w, err := c.EngineWeights(cost)
-		if err != nil || w.Custom[0].Weight != .1 {
-			t.Errorf("%+v, %v", w, err)
-		}
-	})
-	t.Run("a preset brings its maxQueue", func(t *testing.T) {
-		c, _ := Parse([]byte("preset: api-gateway\n"))
-		if w, err := c.EngineWeights(nil); err != nil || w.MaxQueue != 10 {
-			t.Errorf("maxQueue %d, %v; want 10", w.MaxQueue, err)
-		}
-	})
-	t.Run("an unknown scorer", func(t *testing.T) {
-		c, _ := Parse([]byte("preset: default\nweights: {costs: 0.1}\n"))
-		if _, err := c.EngineWeights(cost); err == nil || !strings.Contains(err.Error(), "cache, load, queue, health, adapter, cost") {
-			t.Errorf("error %v does not list the weights", err)
+		if err := before.Validate(nil); err == nil || !strings.Contains(err.Error(), "line 2: maxQueue") {
+			t.Errorf("error of the copy: %v, want one that names line 2", err)
 		}
 	})
 	t.Run("maxQueue outside of 8 to 40 warns", func(t *testing.T) {
@@ -164,16 +214,133 @@ func TestWeights(t *testing.T) {
 	})
 }
 
-func TestLoadNamesTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(path, []byte("nope: 1\n"), 0o600); err != nil {
+func parsed(t *testing.T, file string) Config {
+	t.Helper()
+	c, err := Parse([]byte(file))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("error %v does not name the file", err)
+	return c
+}
+
+// What only shows when the custom scorers are known names file and line all the
+// same, in the order of the file.
+func TestValidationNamesFileAndLine(t *testing.T) {
+	cost := []score.CustomWeight{{Name: "cost", Weight: .05}}
+	for _, tc := range []struct {
+		name, file string
+		over       Overrides
+		want       []string // lines, FILE stands for the path
+	}{
+		{
+			"unknown weights", "preset: default\nweights:\n  lode: 0.2\n  cashe: 0.6\n  kost: 0\n", Overrides{}, []string{
+				"FILE: line 3: unknown key weights.lode: did you mean load? The weights are cache, load, queue, health, adapter, cost",
+				"FILE: line 4: unknown key weights.cashe: did you mean cache? The weights are cache, load, queue, health, adapter, cost",
+				"FILE: line 5: unknown key weights.kost: did you mean cost? The weights are cache, load, queue, health, adapter, cost",
+			},
+		},
+		{"their sum", "maxQueue: 9\nweights: {cache: 0.5}\n", Overrides{}, []string{"FILE: line 2: weights: sum is 0.5 (cache 0.5 + load 0 + queue 0 + health 0 + adapter 0 + cost 0), must be 1"}},
+		{"maxQueue 0 is no default", "# none\nmaxQueue: 0\n", Overrides{}, []string{"FILE: line 2: maxQueue: must be at least 1, got 0"}},
+		{"a weight and another setting", "weights:\n  cache: 2\nblockSize: 0\n", Overrides{}, []string{
+			"FILE: line 2: weights.cache: must be between 0 and 1, got 2",
+			"FILE: line 1: weights: sum is 2 (cache 2 + load 0 + queue 0 + health 0 + adapter 0 + cost 0), must be 1",
+			"FILE: line 3: blockSize: must be between 1 and 1024, got 0",
+		}},
+		{"a preset", "preset: chatbots\nsaturation: no\n", Overrides{}, []string{
+			"FILE: line 1: preset: unknown preset \"chatbots\": the presets are " + strings.Join(score.PresetNames(), ", "),
+			"FILE: line 2: saturation: must be relax or reject, got \"no\"",
+		}},
+		{"an adapter's name", "models:\n- name: a\n  adapters:\n  - b\n  - a\n", Overrides{}, []string{"FILE: line 5: models[0].adapters[1]: \"a\" is already the name at models[0].name"}},
+		{"a flag over the file is not the file's", "maxQueue: 9\n", Overrides{MaxQueue: new(0)}, []string{"maxQueue: must be at least 1, got 0"}},
+		{"weights of a flag are not the file's", "weights: {cache: 1}\n", Overrides{Weights: map[string]float64{"caches": 1}}, []string{
+			"unknown key weights.caches: did you mean cache? The weights are cache, load, queue, health, adapter, cost",
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "eppctl.yaml")
+			if err := os.WriteFile(path, []byte(tc.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Load(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Overlay(tc.over)
+			c.UseProgram(map[string]float64{"cache": .55})
+			if err = c.Validate(cost); err == nil {
+				t.Fatal("no error")
+			}
+			got := strings.Split(strings.ReplaceAll(err.Error(), path, "FILE"), "\n")
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLoadNamesTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	for file, want := range map[string]string{
+		"nope: 1\nmaxQueu: 1\n": path + ": line 1: unknown key nope: did you mean models?\n" + path + ": line 2: unknown key maxQueu: did you mean maxQueue?",
+		"maxQueue: [1]\n":       path + ": line 1: cannot unmarshal !!seq into int",
+		"a: 1\n---\nb: 2\n":     path + ": more than one YAML document: only one is read",
+	} {
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(path); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
 	}
 	if _, err := Load(path + ".gone"); err == nil {
 		t.Error("a missing file must be an error")
+	}
+}
+
+func TestBoundsOfDurations(t *testing.T) {
+	for file, ok := range map[string]bool{
+		"staleness: {metricsSeconds: 86400, reportsSeconds: 86400}": true,
+		"staleness: {reportsSeconds: 0}":                            true,
+		"staleness: {metricsSeconds: 86401}":                        false,
+		"staleness: {metricsSeconds: 0}":                            false,
+		"staleness: {reportsSeconds: 86401}":                        false,
+		"staleness: {reportsSeconds: 1e300}":                        false,
+		"staleness: {reportsSeconds: -1}":                           false,
+		"staleness: {reportsSeconds: .nan}":                         false,
+		"intervals: {scrapeMs: 86400000}":                           true,
+		"intervals: {scrapeMs: 86400001}":                           false,
+		"intervals: {scrapeMs: 1e-7}":                               false,
+		"scorerDeadlineMs: 0.5":                                     true,
+		"scorerDeadlineMs: 0.0001":                                  false,
+	} {
+		c := parsed(t, file)
+		if err := c.Validate(nil); (err == nil) != ok {
+			t.Errorf("%s: error %v", file, err)
+		}
+		if l := c.PoolLimits(); ok && (l.Metrics <= 0 || l.Reports <= 0) {
+			t.Errorf("%s: limits %+v", file, l)
+		}
+	}
+}
+
+func TestEffectiveSpellsOutWhatFollowsFromOtherSettings(t *testing.T) {
+	for file, want := range map[string]float64{
+		"":                                      6,
+		"intervals: {podReportIntervalMs: 500}": 1.5,
+		"intervals: {podReportIntervalMs: 86400000}": 86400,
+		"staleness: {reportsSeconds: 9}":             9,
+	} {
+		c := parsed(t, file)
+		effective, err := c.Effective(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := effective.Staleness.ReportsSeconds; got != want {
+			t.Errorf("%q: reportsSeconds %v, want %v", file, got, want)
+		}
+		if err := effective.Validate(nil); err != nil {
+			t.Errorf("%q: what is in force is not valid: %v", file, err)
+		}
 	}
 }
 

@@ -9,74 +9,106 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// checkKeys compares the document's keys with the fields of the given value, and
-// returns an error for each that does not exist or stands twice.
-func checkKeys(doc *yaml.Node, into any) error {
+// checkKeys compares the document's keys with the fields of the given value, returns
+// an error for each that does not exist or stands twice, and notes the lines of the
+// others. Whether a weight exists is seen later, see [Config.EngineWeights].
+func checkKeys(doc *yaml.Node, into any, from origin) error {
 	root := doc
 	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
 		root = root.Content[0]
 	}
-	var problems []error
-	walk(root, reflect.TypeOf(into), "", func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf(format, args...))
-	})
-	return errors.Join(problems...)
+	w := walker{from: from}
+	w.walk(root, reflect.TypeOf(into), "")
+	return errors.Join(w.problems...)
 }
 
-func walk(n *yaml.Node, t reflect.Type, path string, bad func(string, ...any)) {
-	switch {
+// walker compares a document with the type that it is decoded into.
+type walker struct {
+	from     origin
+	problems []error
+}
+
+func (w *walker) bad(n *yaml.Node, format string, args ...any) {
+	w.problems = append(w.problems, fmt.Errorf("%s%s", w.from.line(n.Line), fmt.Sprintf(format, args...)))
+}
+
+func (w *walker) walk(n *yaml.Node, t reflect.Type, path string) {
+	switch kind := t.Kind(); {
 	case n.Kind == yaml.AliasNode:
-		bad("line %d: YAML aliases are not supported", n.Line)
-	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
-		for _, item := range n.Content {
-			walk(item, t.Elem(), path, bad)
+		w.bad(n, "YAML aliases are not supported")
+	case kind == reflect.Int && n.ShortTag() == "!!float": // the decoder would cut it
+		w.bad(n, "%s must be a whole number, got %s", path, n.Value)
+	case n.Kind == yaml.SequenceNode && kind == reflect.Slice:
+		for i, item := range n.Content {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			w.from.lines[at] = item.Line
+			w.walk(item, t.Elem(), at)
 		}
-	case n.Kind == yaml.MappingNode && t.Kind() == reflect.Struct:
-		walkFields(n, t, path, bad)
-	case t.Kind() == reflect.Struct && n.Tag != "!!null":
+	case n.Kind == yaml.MappingNode && kind == reflect.Struct:
+		w.fields(n, t, path)
+	case n.Kind == yaml.MappingNode && kind == reflect.Map:
+		w.entries(n, t, path)
+	case kind == reflect.Struct && n.ShortTag() != "!!null":
 		where := path
 		if where == "" {
 			where = "the file"
 		}
-		bad("line %d: %s must be a mapping of keys to values", n.Line, where)
+		w.bad(n, "%s must be a mapping of keys to values", where)
 	}
 }
 
-func walkFields(n *yaml.Node, t reflect.Type, path string, bad func(string, ...any)) {
-	fields := map[string]reflect.Type{}
+// fields checks the keys of a mapping that becomes a struct.
+func (w *walker) fields(n *yaml.Node, t reflect.Type, path string) {
+	types := map[string]reflect.Type{}
 	var names []string
 	for f := range t.Fields() {
+		if !f.IsExported() {
+			continue
+		}
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		fields[name] = f.Type
+		types[name] = f.Type
 		names = append(names, name)
 	}
+	w.keys(n, path, func(key, value *yaml.Node, at string) {
+		if ft, ok := types[key.Value]; ok {
+			w.walk(value, ft, at)
+			return
+		}
+		w.bad(key, "unknown key %s: did you mean %s?", at, Nearest(key.Value, names))
+	})
+}
+
+// entries checks a mapping of names to numbers.
+func (w *walker) entries(n *yaml.Node, t reflect.Type, path string) {
+	w.keys(n, path, func(key, value *yaml.Node, at string) {
+		switch {
+		case key.Value == "<<":
+			w.bad(key, "%s: YAML merges are not supported", path)
+		case value.ShortTag() == "!!null": // the decoder would make it 0
+			w.bad(key, "%s has no value", at)
+		default:
+			w.walk(value, t.Elem(), at)
+		}
+	})
+}
+
+// keys visits the keys of a mapping, each once, and notes their lines. A key
+// without a value is as good as not there.
+func (w *walker) keys(n *yaml.Node, path string, visit func(key, value *yaml.Node, at string)) {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		at := strings.TrimPrefix(path+"."+key.Value, ".")
 		if line, twice := seen[key.Value]; twice {
-			bad("line %d: %s%s stands already in line %d", key.Line, path, key.Value, line)
+			w.bad(key, "%s stands already in line %d", at, line)
 			continue
 		}
 		seen[key.Value] = key.Line
-		if ft, ok := fields[key.Value]; ok {
-			walk(value, ft, path+key.Value+".", bad)
-			continue
+		if value.ShortTag() != "!!null" {
+			w.from.lines[at] = key.Line
 		}
-		bad("line %d: unknown key %s%s: did you mean %s?", key.Line, path, key.Value, Nearest(key.Value, names))
+		visit(key, value, at)
 	}
-}
-
-// has reports whether the document has a top-level key.
-func has(doc *yaml.Node, key string) bool {
-	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return false
-	}
-	for i := 0; i+1 < len(doc.Content[0].Content); i += 2 {
-		if doc.Content[0].Content[i].Value == key {
-			return true
-		}
-	}
-	return false
 }
 
 // Nearest is the name with the smallest edit distance to word, ignoring case.

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/eppctl/eppctl/score"
+)
+
+// Bounds of durations: above a day nobody waits for anything, and below the least
+// a timer would not rest.
+const (
+	day           = 24 * time.Hour
+	leastInterval = time.Millisecond
+	leastDeadline = time.Microsecond
+)
+
+// Validate returns all that is wrong with the configuration, each problem with its
+// key, and with file and line when it stands in a file.
+func (c *Config) Validate(custom []score.CustomWeight) error {
+	_, err := c.EngineWeights(custom)
+	ms, s := time.Millisecond, time.Second
+	problems := []error{
+		between("intervals.podReportIntervalMs", c.Intervals.PodReportMs, ms, leastInterval),
+		between("intervals.scrapeMs", c.Intervals.ScrapeMs, ms, leastInterval),
+		between("intervals.probeMs", c.Intervals.ProbeMs, ms, leastInterval),
+		between("staleness.metricsSeconds", c.Staleness.MetricsSeconds, s, leastInterval),
+		between("scorerDeadlineMs", c.ScorerDeadlineMs, ms, leastDeadline),
+	}
+	if c.Staleness.ReportsSeconds != 0 {
+		problems = append(problems, between("staleness.reportsSeconds", c.Staleness.ReportsSeconds, s, leastInterval))
+	}
+	if c.BlockSize < 1 || c.BlockSize > 1024 {
+		problems = append(problems, fmt.Errorf("blockSize: must be between 1 and 1024, got %d", c.BlockSize))
+	}
+	problems = append(problems, c.validateModels()...)
+	return errors.Join(err, c.from.place(errors.Join(problems...)))
+}
+
+// between checks a duration that is written as a number of units.
+func between(key string, v float64, unit, least time.Duration) error {
+	from, to := least.Seconds()/unit.Seconds(), day.Seconds()/unit.Seconds()
+	if v >= from && v <= to {
+		return nil
+	}
+	return fmt.Errorf("%s: must be between %s and %s (a day), got %v", key, plainNumber(from), plainNumber(to), v)
+}
+
+func plainNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func (c *Config) validateModels() (problems []error) {
+	taken := map[string]string{}
+	name := func(place, n string) {
+		switch other, ok := taken[n]; {
+		case n == "":
+			problems = append(problems, fmt.Errorf("%s: must not be empty", place))
+		case ok:
+			problems = append(problems, fmt.Errorf("%s: %q is already the name at %s", place, n, other))
+		default:
+			taken[n] = place
+		}
+	}
+	for i, m := range c.Models {
+		name(fmt.Sprintf("models[%d].name", i), m.Name)
+		for j, a := range m.Aliases {
+			name(fmt.Sprintf("models[%d].aliases[%d]", i, j), a)
+		}
+		for j, a := range m.Adapters {
+			name(fmt.Sprintf("models[%d].adapters[%d]", i, j), a)
+		}
+	}
+	return problems
+}
