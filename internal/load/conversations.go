@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,19 @@ const (
 	answerTokens  = 96
 )
 
+// The number of conversations that wait for their next turn. Below enoughIdle one
+// request in four opens a new one, where one in maxTurns would keep their number, so
+// it grows; from there on none is opened until some have ended, so it stays. Answers
+// that come back in a burst may exceed it: beyond maxIdle the one that waited longest
+// is given up.
+const (
+	enoughIdle = 64
+	maxIdle    = 4 * enoughIdle
+)
+
+// longestGap bounds the time between two requests, at rates that would overflow it.
+const longestGap = 365 * 24 * time.Hour
+
 // Conversations makes up chats at a given rate of requests (a Poisson process).
 // It is safe for concurrent use by one reader and many finishers.
 type Conversations struct {
@@ -28,7 +42,7 @@ type Conversations struct {
 	at    time.Duration
 
 	mu   sync.Mutex
-	idle []*conversation
+	idle []*conversation // in the order in which they were answered
 }
 
 type conversation struct {
@@ -53,7 +67,8 @@ func (c *Conversations) Close() error { return nil }
 // Next returns the next turn of a conversation that waits for one, or the first
 // of a new one. There is no end.
 func (c *Conversations) Next() (*Arrival, error) {
-	c.at += time.Duration(c.rng.ExpFloat64() / c.rate * float64(time.Second))
+	gap := min(c.rng.ExpFloat64()/c.rate, longestGap.Seconds())
+	c.at += time.Duration(gap * float64(time.Second))
 	conv := c.take()
 	conv.messages = append(conv.messages, message{"user", words(c.rng, questionWords)})
 	body, err := json.Marshal(map[string]any{
@@ -75,14 +90,15 @@ func streamOptions(stream bool) any {
 	return map[string]bool{"include_usage": true}
 }
 
+// take is the conversation whose next turn is due: any that waits, or a new one.
 func (c *Conversations) take() *conversation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(c.idle); n > 0 && c.rng.IntN(4) > 0 {
+	n := len(c.idle)
+	if open := n == 0 || n < enoughIdle && c.rng.IntN(4) == 0; !open {
 		i := c.rng.IntN(n)
 		conv := c.idle[i]
-		c.idle[i] = c.idle[n-1]
-		c.idle = c.idle[:n-1]
+		c.idle = slices.Delete(c.idle, i, i+1)
 		return conv
 	}
 	which := rand.New(rand.NewPCG(uint64(c.rng.IntN(systemPrompts)), 1))
@@ -97,6 +113,9 @@ func (c *Conversations) answered(conv *conversation, answer string, ok bool) {
 	conv.messages = append(conv.messages, message{"assistant", answer})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.idle) == maxIdle {
+		c.idle = slices.Delete(c.idle, 0, 1)
+	}
 	c.idle = append(c.idle, conv)
 }
 
