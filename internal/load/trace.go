@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,8 +51,26 @@ type Trace struct {
 	model string
 }
 
-// OpenTrace opens a trace file.
+// Bounds of the factor on a trace's rate of arrivals: below the first, the times
+// of a trace of 25 days (the largest timestamp) would run into centuries and overflow.
+const (
+	minRate = 1e-3
+	maxRate = 1e6
+)
+
+// RateError says that --sim-load-rate is beyond its bounds.
+type RateError struct{ Rate float64 }
+
+// Error implements error.
+func (e *RateError) Error() string {
+	return fmt.Sprintf("--sim-load-rate: must be between %v and %.0f, got %v", minRate, maxRate, e.Rate)
+}
+
+// OpenTrace opens a trace file. A rate that is out of bounds is a [*RateError].
 func OpenTrace(path string, rate float64) (*Trace, error) {
+	if !(rate >= minRate && rate <= maxRate) {
+		return nil, &RateError{rate}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -68,10 +87,11 @@ func (t *Trace) Close() error { return t.file.Close() }
 func (t *Trace) Next() (*Arrival, error) {
 	for t.lines.Scan() {
 		t.line++
-		if len(t.lines.Bytes()) == 0 {
+		line := bytes.TrimSpace(t.lines.Bytes())
+		if len(line) == 0 {
 			continue
 		}
-		l, err := parseLine(t.lines.Bytes())
+		l, err := parseLine(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", t.name, t.line, err)
 		}
@@ -107,9 +127,10 @@ func parseLine(b []byte) (*traceLine, error) {
 // body is the request: every hash id stands for the same 512 token ids wherever
 // it occurs, and the last may be cut.
 func (l *traceLine) body(model string) []byte {
-	b := make([]byte, 0, 64+len(model)+7*l.InputLength)
+	name, _ := json.Marshal(model) // a string never fails
+	b := make([]byte, 0, 64+len(name)+7*l.InputLength)
 	b = append(b, `{"model":`...)
-	b = strconv.AppendQuote(b, model)
+	b = append(b, name...)
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(l.OutputLength), 10)
 	b = append(b, `,"prompt":[`...)
