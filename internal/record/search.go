@@ -128,34 +128,47 @@ func requestIDs(list []*explain.Record) (ids []string) {
 	return ids
 }
 
-// Select reads JSON Lines to the end and returns the decisions that a query
-// wants, newest first. ErrTorn comes with all decisions before the torn line.
-func Select(r io.Reader, q Query) ([]*explain.Record, error) {
-	var list []*explain.Record
-	var torn error
+// Each reads JSON Lines to the end and visits the decisions that a query wants, in
+// the order of the file and one at a time, so that no file is too large; the query's
+// Limit does not count. It stops at the first error of visit and returns that.
+// [ErrTorn] comes after all decisions before the torn line.
+func Each(r io.Reader, q Query, visit func(*explain.Record) error) error {
 	for lines := NewReader(r); ; {
 		rec, err := lines.Next()
 		if errors.Is(err, io.EOF) {
-			break
-		}
-		if errors.Is(err, ErrTorn) {
-			torn = err
-			break
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if h := headOf(rec); q.match(&h) != noMatch {
-			list = append(list, rec)
+		if h := headOf(rec); q.match(&h) == noMatch {
+			continue
 		}
+		if err := visit(rec); err != nil {
+			return err
+		}
+	}
+}
+
+// Select reads JSON Lines to the end and returns the decisions that a query
+// wants, newest first. ErrTorn comes with all decisions before the torn line.
+// Without a limit it holds all of them in memory, see [Each].
+func Select(r io.Reader, q Query) ([]*explain.Record, error) {
+	var list []*explain.Record
+	err := Each(r, q, func(rec *explain.Record) error {
+		list = append(list, rec)
 		if q.Limit > 0 && len(list) > 2*q.Limit { // bounded: only the newest count
 			newestFirst(list)
 			list = slices.Clone(list[:q.Limit])
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrTorn) {
+		return nil, err
 	}
 	newestFirst(list)
 	if q.Limit > 0 && len(list) > q.Limit {
 		list = list[:q.Limit]
 	}
-	return list, torn
+	return list, err
 }
