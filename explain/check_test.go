@@ -106,25 +106,31 @@ func eachBit(v reflect.Value, place string, changed func(place string)) {
 		v.SetZero()
 		changed(place + " left out")
 		v.Set(old)
-	case reflect.String:
-		s := v.String()
-		if s == "" {
-			try("x")
-			return
-		}
-		try(s[:len(s)-1] + string(s[len(s)-1]^1))
-	case reflect.Bool:
-		try(!v.Bool())
-	case reflect.Int:
-		try(v.Int() ^ 1)
-	case reflect.Uint64:
-		try(v.Uint() ^ 1)
-	case reflect.Float64:
-		try(math.Float64frombits(math.Float64bits(v.Float()) ^ 1))
-		try(-v.Float())
 	default:
-		panic(place + ": no change for " + v.Type().String())
+		for _, with := range flipped(v) {
+			try(with)
+		}
 	}
+}
+
+// flipped are values that differ from v in one bit.
+func flipped(v reflect.Value) []any {
+	switch v.Kind() {
+	case reflect.String:
+		if s := v.String(); s != "" {
+			return []any{s[:len(s)-1] + string(s[len(s)-1]^1)}
+		}
+		return []any{"x"}
+	case reflect.Bool:
+		return []any{!v.Bool()}
+	case reflect.Int:
+		return []any{v.Int() ^ 1}
+	case reflect.Uint64:
+		return []any{v.Uint() ^ 1}
+	case reflect.Float64:
+		return []any{math.Float64frombits(math.Float64bits(v.Float()) ^ 1), -v.Float()}
+	}
+	panic("no change for " + v.Type().String())
 }
 
 // A record without checksums is told apart from one whose inputs were verified.
