@@ -92,14 +92,16 @@ func (f *serveFlags) config(p *program, c *cobra.Command) (config.Config, error)
 	set("metrics-addr", &cfg.Addresses.Metrics, f.addresses.Metrics)
 	set("admin-addr", &cfg.Addresses.Admin, f.addresses.Admin)
 	set("report-addr", &cfg.Addresses.Report, f.addresses.Report)
-	set("preset", &cfg.Preset, f.preset)
 	set("saturation", &cfg.Saturation, f.saturation)
+	var over config.Overrides
+	if c.Flags().Changed("preset") {
+		over.Preset = f.preset
+	}
 	if c.Flags().Changed("max-queue") {
-		cfg.MaxQueue = f.maxQueue
+		over.MaxQueue = &f.maxQueue
 	}
-	if len(cfg.Weights) == 0 && len(p.weights) > 0 { // a config's weights replace the program's
-		cfg.Weights = p.weights
-	}
+	cfg.Overlay(over)
+	cfg.UseProgram(p.weights)
 	return cfg, cfg.Validate(p.custom)
 }
 
