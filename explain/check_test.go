@@ -71,7 +71,7 @@ func eachBit(v reflect.Value, place string, changed func(place string)) {
 		changed(place)
 		v.Set(old)
 	}
-	if at, ok := v.Interface().(time.Time); ok {
+	if at, ok := reflect.TypeAssert[time.Time](v); ok {
 		try(at.Add(time.Nanosecond))
 		try(at.Add(1 << 30 * time.Second))
 		return

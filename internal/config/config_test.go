@@ -154,24 +154,28 @@ func TestWeights(t *testing.T) {
 			"a preset by flag replaces preset, weights and maxQueue of the file",
 			"preset: rag\nweights: {cache: 0.6, cost: 0.1}\nmaxQueue: 9\n",
 			[]Overrides{{Preset: "batch"}},
-			score.Weights{Cache: .4, MaxQueue: 40}, 0,
+			score.Weights{Cache: .4, MaxQueue: 40},
+			0,
 		},
 		{"a preset by flag without a file", "", []Overrides{{Preset: "rag"}}, score.Weights{Cache: .7, MaxQueue: 20}, 0},
 		{"a preset and a maxQueue by flag", "maxQueue: 9\n", []Overrides{{Preset: "batch", MaxQueue: new(30)}}, score.Weights{Cache: .4, MaxQueue: 30}, 0},
 		{
 			"weights by flag change those of the file", "preset: rag\nweights: {cache: 0.6, cost: 0.1}\n",
 			[]Overrides{{Weights: map[string]float64{"cache": .65, "cost": .05}}},
-			score.Weights{Cache: .65, MaxQueue: 20}, .05,
+			score.Weights{Cache: .65, MaxQueue: 20},
+			.05,
 		},
 		{
 			"weights by flag change the defaults and drop the program's", "",
 			[]Overrides{{Weights: map[string]float64{"cache": .5, "cost": .1}}},
-			score.Weights{Cache: .5, MaxQueue: 20}, .1,
+			score.Weights{Cache: .5, MaxQueue: 20},
+			.1,
 		},
 		{
 			"a flag comes before a variable", "preset: rag\n",
 			[]Overrides{{Preset: "batch", MaxQueue: new(30)}, {Preset: "multi-lora"}},
-			score.Weights{Cache: .45, MaxQueue: 20}, 0,
+			score.Weights{Cache: .45, MaxQueue: 20},
+			0,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
