@@ -116,7 +116,7 @@ func (r *runner) arrivals(ctx, requests context.Context, wg *sync.WaitGroup, sta
 		if err != nil {
 			return err
 		}
-		if r.cfg.Clock.Sleep(ctx, start.Add(a.At).Sub(r.cfg.Clock.Now())) != nil {
+		if !r.waitFor(ctx, start.Add(a.At)) {
 			return nil // the end was asked for
 		}
 		select {
@@ -131,6 +131,11 @@ func (r *runner) arrivals(ctx, requests context.Context, wg *sync.WaitGroup, sta
 		})
 	}
 	return nil
+}
+
+// waitFor waits for a time by the picker's clock; false when ctx ends before.
+func (r *runner) waitFor(ctx context.Context, at time.Time) bool {
+	return r.cfg.Clock.Sleep(ctx, at.Sub(r.cfg.Clock.Now())) == nil
 }
 
 func (r *runner) send(ctx context.Context, a *Arrival) {
