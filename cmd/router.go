@@ -61,7 +61,11 @@ func clientError(err error) error {
 		return cli.WithHint(err, cli.ExitUnreachable, e.Hint())
 	}
 	if e, ok := errors.AsType[*admin.RequestError](err); ok {
-		return cli.WithHint(err, cli.ExitUsage, e.Hint)
+		code := cli.ExitUsage
+		if e.Status >= 500 {
+			code = cli.ExitError
+		}
+		return cli.WithHint(err, code, e.Hint)
 	}
 	return err
 }

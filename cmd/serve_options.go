@@ -83,6 +83,8 @@ func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 	switch {
 	case alone != "":
 		return errors.New(alone)
+	case f.drain < 0:
+		return fmt.Errorf("--drain: must not be negative, got %v", f.drain)
 	case f.sim == 0 && flags.Changed("sim"):
 		return errors.New("--sim: must be between 1 and 1024 pods, got 0")
 	case f.sim == 0 && len(f.endpoints) == 0 && f.endpointsFile == "":

@@ -22,6 +22,9 @@ const (
 	// answers that make no sense.
 	failedOther failureKind = iota
 	failedRefused
+	// failedHere is a shortage of this process, such as of file descriptors, and
+	// says nothing of the server.
+	failedHere
 	failedStatus
 )
 
@@ -134,6 +137,8 @@ func (q *query) failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil, isNet && netErr.Timeout():
 		f.reason = fmt.Sprintf("timeout after %v", q.timeout)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		f.kind, f.reason = failedHere, "this picker has too many open files (see ulimit -n)"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		f.kind, f.reason = failedRefused, "connection refused on port "+q.port
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):

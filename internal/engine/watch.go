@@ -180,6 +180,9 @@ func (w *watch) judge(f *failure, at time.Time) {
 		w.sink.Probed(w.target, Probe{Healthy: true, At: at})
 		return
 	}
+	if f.kind == failedHere {
+		return
+	}
 	reason := f.reason
 	if f.kind == failedOther {
 		w.misses++

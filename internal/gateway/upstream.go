@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"sync"
+	"syscall"
 )
 
 // upstream sends exchanges to their pods. It is the reverse proxy's transport.
@@ -111,6 +112,9 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err == nil {
 			x.pick.Answered()
 			return res, nil
+		}
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			return nil, err // our own shortage: no other pod would be reached, and none is to blame
 		}
 		if r.Context().Err() != nil || !a.unsent(err) {
 			return nil, err

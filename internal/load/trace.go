@@ -49,6 +49,7 @@ type Trace struct {
 	line  int
 	rate  float64
 	model string
+	first *traceLine // read when the file was opened, to know that it is a trace
 }
 
 // Bounds of the factor on a trace's rate of arrivals: below the first, the times
@@ -77,6 +78,13 @@ func OpenTrace(path string, rate float64) (*Trace, error) {
 	}
 	t := &Trace{file: f, name: path, rate: rate, lines: bufio.NewScanner(f)}
 	t.lines.Buffer(nil, maxTraceLine)
+	if t.first, err = t.read(); err != nil {
+		_ = f.Close() // the first error says more
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%s: no request in it", path)
+		}
+		return nil, err
+	}
 	return t, nil
 }
 
@@ -85,6 +93,20 @@ func (t *Trace) Close() error { return t.file.Close() }
 
 // Next returns the next request; io.EOF at the end. Other errors name the line.
 func (t *Trace) Next() (*Arrival, error) {
+	l := t.first
+	if t.first = nil; l == nil {
+		var err error
+		if l, err = t.read(); err != nil {
+			return nil, err
+		}
+	}
+	return &Arrival{
+		At:   time.Duration(l.Timestamp / t.rate * float64(time.Millisecond)),
+		Path: "/v1/completions", Body: l.body(t.model),
+	}, nil
+}
+
+func (t *Trace) read() (*traceLine, error) {
 	for t.lines.Scan() {
 		t.line++
 		line := bytes.TrimSpace(t.lines.Bytes())
@@ -95,10 +117,7 @@ func (t *Trace) Next() (*Arrival, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", t.name, t.line, err)
 		}
-		return &Arrival{
-			At:   time.Duration(l.Timestamp / t.rate * float64(time.Millisecond)),
-			Path: "/v1/completions", Body: l.body(t.model),
-		}, nil
+		return l, nil
 	}
 	if err := t.lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", t.name, t.line+1, err)

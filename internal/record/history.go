@@ -34,6 +34,10 @@ func (f *Files) list() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list files of records: %w", err)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		info, err := os.Stat(name)
+		return err == nil && !info.Mode().IsRegular() // a directory or a pipe of that name is none of ours
+	})
 	slices.Sort(names)
 	return names, nil
 }

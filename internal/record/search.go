@@ -94,7 +94,7 @@ func keep(list []*explain.Record, rec *explain.Record) []*explain.Record {
 }
 
 func (s *search) result(nth int) (*explain.Record, int, error) {
-	if s.id == Latest && s.newest != nil && len(s.exact) == 0 {
+	if s.id == Latest && s.newest != nil { // whatever a client has called its request
 		return s.newest, 1, nil
 	}
 	matches := s.exact

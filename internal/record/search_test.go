@@ -51,6 +51,11 @@ func TestSearch(t *testing.T) {
 			}
 		})
 	}
+	t.Run("latest is the newest, whatever a client has called its request", func(t *testing.T) {
+		if rec, _, err := Search(lines(t, "latest/d1", "abc/d2"), Latest, 0); err != nil || rec.DecisionID != "d2" {
+			t.Errorf("%+v, %v; want d2", rec, err)
+		}
+	})
 	t.Run("ambiguous", func(t *testing.T) {
 		_, _, err := Search(lines(t, "abc/d1", "abd/d2"), "ab", 0)
 		e, ok := errors.AsType[*AmbiguousError](err)

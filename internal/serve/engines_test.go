@@ -78,9 +78,9 @@ func TestOneOver64SequencesWaits(t *testing.T) {
 			running.answers[i] = r.send(ctx, fmt.Sprint("long-", i), completionsPath, r.completion(words(fmt.Sprintf("%02d", i), 32), 100_000))
 		})
 	}
-	r.until("64 sequences run and 1 waits, by the scraped page", func() bool {
+	r.until("64 sequences run and 1 waits, by a page that has seen every pick", func() bool {
 		p := r.pods()["sim-0"]
-		return p.Running.Value != nil && *p.Running.Value == sequences && p.Waiting.Value != nil && *p.Waiting.Value == 1
+		return p.Running.Value != nil && *p.Running.Value == sequences && p.Waiting.Value != nil && *p.Waiting.Value == 1 && p.Pending == 0
 	})
 	page := r.pod("sim-0").URL + "/metrics"
 	labels := fmt.Sprintf(`{engine="0",model_name=%q}`, r.model)

@@ -30,9 +30,9 @@ func (e *PortInUseError) Error() string {
 		parts[i] = fmt.Sprintf("%s (--%s)", p.Address, p.Flag)
 	}
 	if len(parts) == 1 {
-		return "address in use by another program: " + parts[0]
+		return "address already in use: " + parts[0]
 	}
-	return "addresses in use by another program: " + strings.Join(parts, ", ")
+	return "addresses already in use: " + strings.Join(parts, ", ")
 }
 
 // listeners are the open sockets of the server.

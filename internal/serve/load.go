@@ -41,6 +41,9 @@ func ParseLoad(text string, limit int, rate float64) (*Load, error) {
 		return &Load{Source: load.NewConversations(perSecond*rate, 1), Limit: limit}, nil
 	}
 	trace, err := load.OpenTrace(text, rate)
+	if bad, ok := errors.AsType[*load.RateError](err); ok {
+		return nil, bad
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--sim-load %s: neither a rate nor a trace: %w", text, err)
 	}
