@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -141,20 +142,34 @@ func (f *decisionsFlags) each(c *cobra.Command, s *cli.Streams, q record.Query, 
 		return err
 	}
 	defer in.Close()
-	list, err := record.Select(in, q)
+	if f.replay && q.Limit == 0 { // all of them, in any order: none has to be kept
+		err = record.Each(in, q, visit)
+	} else {
+		err = newestFirst(in, q, visit)
+	}
 	if errors.Is(err, record.ErrTorn) {
 		fmt.Fprintf(s.Err, "eppctl: warning: %s: %v\n", cli.Sanitize(f.file), err)
-		err = nil
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.file, err)
+	}
+	return nil
+}
+
+// newestFirst visits the decisions of a file in order, which takes all that the
+// query wants into memory. ErrTorn comes after all before the torn line.
+func newestFirst(in io.Reader, q record.Query, visit func(*explain.Record) error) error {
+	list, torn := record.Select(in, q)
+	if torn != nil && !errors.Is(torn, record.ErrTorn) {
+		return torn
 	}
 	for _, rec := range list {
 		if err := visit(rec); err != nil {
 			return err
 		}
 	}
-	return nil
+	return torn
 }
 
 // query is the filter for decisions of a file. Durations count back from now.
