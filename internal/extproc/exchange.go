@@ -1,0 +1,169 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/eppctl/eppctl/internal/picker"
+	"github.com/eppctl/eppctl/internal/request"
+)
+
+// Keys of log attributes.
+const (
+	keyRequestID = "requestID"
+	keyReason    = "reason"
+	keyPanic     = "panic"
+	keyStack     = "stack"
+)
+
+// exchange is one HTTP request and its answer: one stream. It belongs to the
+// stream's goroutine, but for what its timer touches.
+type exchange struct {
+	server *Server
+	stream extproc.ExternalProcessor_ProcessServer
+	in     extproc.ProcessingRequest
+	out    replies
+	send   sync.Mutex // of the stream: the timer may answer too
+
+	modes modes
+	head  head
+	body  gathered
+	// The client's and the engine's name of the model; served is "" when they
+	// agree.
+	asked, served string
+	began         time.Time // of the request's headers
+	pick          *picker.Pick
+	answer        answered
+
+	progress atomic.Int32 // one of the states below
+	timer    *time.Timer
+}
+
+// The states of an exchange.
+const (
+	gathering int32 = iota // the request has not all come
+	decided                // the request is with the gateway again
+	refused                // it got an error instead; nothing more is answered
+)
+
+func newExchange(s *Server, stream extproc.ExternalProcessor_ProcessServer) *exchange {
+	s.counts.requests.Add(1)
+	s.counts.streams.Add(1)
+	x := &exchange{server: s, stream: stream, body: gathered{budget: s.bodies}}
+	x.timer = time.AfterFunc(s.cfg.BodyTimeout, x.expire)
+	return x
+}
+
+// take handles one message of the gateway.
+func (x *exchange) take(m *extproc.ProcessingRequest) error {
+	if m.GetObservabilityMode() {
+		return x.mismatch("observability_mode is on: the gateway ignores what the picker says")
+	}
+	switch x.progress.Load() {
+	case refused:
+		return nil
+	case decided:
+		x.timer.Reset(x.server.cfg.IdleTimeout)
+	default:
+		x.head.hint(m.GetMetadataContext())
+	}
+	switch r := m.GetRequest().(type) {
+	case *extproc.ProcessingRequest_RequestHeaders:
+		return x.requestHeaders(m, r.RequestHeaders)
+	case *extproc.ProcessingRequest_RequestBody:
+		return x.requestBody(r.RequestBody)
+	case *extproc.ProcessingRequest_RequestTrailers:
+		return x.requestTrailers(r.RequestTrailers)
+	case *extproc.ProcessingRequest_ResponseHeaders:
+		return x.responseHeaders(m, r.ResponseHeaders)
+	case *extproc.ProcessingRequest_ResponseBody:
+		return x.responseBody(r.ResponseBody)
+	case *extproc.ProcessingRequest_ResponseTrailers:
+		return x.responseTrailers(r.ResponseTrailers)
+	}
+	return nil // window updates and what later versions may add
+}
+
+// mismatch ends a stream with which nothing can be done. The gateway answers its
+// client with 500; the text stands in its access log and in ours.
+func (x *exchange) mismatch(what string) error {
+	x.server.counts.mismatches.Add(1)
+	x.server.cfg.Logger.Error("the gateway's ext_proc filter does not fit",
+		slog.String(keyRequestID, x.head.id), slog.String(keyReason, what), slog.String("modes", x.modes.String()))
+	return status.Error(codes.FailedPrecondition, "eppctl: "+what)
+}
+
+var errIdle = errors.New("nothing came for too long")
+
+// expire is what the timer does: a body that does not come to its end is
+// answered with 408, a stream on which nothing comes any more is ended.
+func (x *exchange) expire() {
+	if x.progress.CompareAndSwap(gathering, refused) {
+		_ = x.sendRefusal(&request.Error{ // the stream may have ended just now
+			Status: 408, Code: "body_timeout", Param: "body",
+			Message: "the body did not come within " + x.server.cfg.BodyTimeout.String(),
+		})
+		x.timer.Reset(x.server.cfg.IdleTimeout)
+		return
+	}
+	if cancel, ok := x.stream.Context().Value(cancelKey{}).(context.CancelCauseFunc); ok {
+		cancel(errIdle)
+	}
+}
+
+// closed turns the error with which receiving ended into the one to return.
+func (x *exchange) closed(err error) error {
+	x.answer.clientGone = errors.Is(err, io.EOF)
+	if errors.Is(context.Cause(x.stream.Context()), errIdle) {
+		x.server.counts.idle.Add(1)
+		x.answer.idle = true
+		return status.Error(codes.DeadlineExceeded, "eppctl: "+errIdle.Error())
+	}
+	if x.answer.clientGone && x.progress.Load() != gathering {
+		return nil
+	}
+	return status.Error(codes.Canceled, "eppctl: the gateway ended the stream")
+}
+
+// end is the one way out of every exchange. It must be deferred itself, since it
+// recovers.
+func (x *exchange) end(err *error) {
+	if caught := recover(); caught != nil {
+		*err = x.panicked(caught)
+	}
+	x.timer.Stop()
+	x.body.release()
+	if x.pick != nil {
+		x.finish()
+	}
+	x.server.counts.streams.Add(-1)
+}
+
+// panicked answers for a panic. Its text may hold anything of the request, so
+// only its type is told, and what the runtime says of itself.
+func (x *exchange) panicked(caught any) error {
+	x.server.counts.panics.Add(1)
+	what := fmt.Sprintf("%T", caught)
+	if e, ok := caught.(runtime.Error); ok {
+		what = e.Error()
+	}
+	x.server.cfg.Logger.Error("panic in a stream",
+		slog.String(keyRequestID, x.head.id), slog.String(keyPanic, what), slog.String(keyStack, string(debug.Stack())))
+	x.answer.failed = true
+	if !x.answer.seen && x.progress.Swap(refused) != refused {
+		_ = x.sendRefusal(&request.Error{Status: 500, Code: "internal_error", Message: "internal error"}) // there is nobody else to tell
+	}
+	return status.Error(codes.Internal, "eppctl: internal error")
+}

@@ -1,0 +1,204 @@
+package extproc
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/eppctl/eppctl/internal/picker"
+	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/request"
+)
+
+// requestHeaders begins the exchange.
+func (x *exchange) requestHeaders(m *extproc.ProcessingRequest, h *extproc.HttpHeaders) error {
+	if !x.began.IsZero() {
+		return x.mismatch("request headers came twice")
+	}
+	x.began = time.Now()
+	x.modes = modesOf(m.GetProtocolConfig())
+	cfg := &x.server.cfg
+	err := x.head.read(h.GetHeaders(), cfg)
+	x.head.client = sourceAddress(m.GetAttributes())
+	if x.server.counts.streams.Load() > int64(cfg.MaxStreams) {
+		err = errTooMany
+	}
+	switch {
+	case err != nil:
+		return x.refuse(err)
+	case h.GetEndOfStream():
+		return x.route(x.replyHead)
+	}
+	switch x.modes.request {
+	case fullDuplex:
+		return nil
+	case buffered, bufferedPartial:
+		return x.write(emptyHeaders)
+	case streamed, none:
+		x.head.bodiless = "the gateway sends no body before the pod is chosen (" + x.modes.request.String() + ")"
+		return x.route(x.replyHead)
+	}
+	return x.mismatch("request_body_mode " + x.modes.request.String() + " is not served; use FULL_DUPLEX_STREAMED")
+}
+
+// requestBody takes the next piece of the request's body.
+func (x *exchange) requestBody(b *extproc.HttpBody) error {
+	if x.began.IsZero() {
+		return x.mismatch("a body came before the request's headers: request_header_mode must be SEND")
+	}
+	if x.progress.Load() == decided {
+		return x.lateBody(b)
+	}
+	if err := x.body.add(b.GetBody(), x.server.cfg.MaxBody); err != nil {
+		return x.refuse(err)
+	}
+	switch {
+	case x.modes.request == buffered, x.modes.request == bufferedPartial:
+		x.head.partial = !b.GetEndOfStream()
+		return x.route(x.replyBuffered)
+	case b.GetEndOfStream():
+		return x.route(func() error { return x.replyAll(true) })
+	}
+	return nil
+}
+
+// lateBody is a piece that comes after the decision: in STREAMED mode all do.
+func (x *exchange) lateBody(b *extproc.HttpBody) error {
+	switch {
+	case x.modes.request == streamed, x.modes.request == none:
+		return x.write(unchangedRequestBody)
+	case len(b.GetBody()) > 0:
+		return x.mismatch("a piece of the body came after its end")
+	}
+	// Envoy has been seen to end a body twice.
+	x.server.counts.secondEnds.Add(1)
+	return nil
+}
+
+// requestTrailers end the body when no piece did.
+func (x *exchange) requestTrailers(t *extproc.HttpTrailers) error {
+	if x.began.IsZero() {
+		return x.mismatch("trailers came before the request's headers: request_header_mode must be SEND")
+	}
+	trailers := func() error { return x.write(trailersReply(true, t.GetTrailers())) }
+	if x.progress.Load() == decided {
+		return trailers()
+	}
+	return x.route(func() error {
+		if err := x.replyAll(false); err != nil {
+			return err
+		}
+		return trailers()
+	})
+}
+
+// route decides and answers with reply, or refuses. What the exchange held of
+// the body is given back in both cases.
+func (x *exchange) route(reply func() error) error {
+	waited := time.Since(x.began)
+	if err := x.decide(waited); err != nil {
+		return x.refuse(err)
+	}
+	err := reply()
+	x.body.release()
+	return err
+}
+
+var (
+	errTooMany = errors.New("too many streams")
+	errExpired = errors.New("answered already")
+)
+
+// decide reads the request and has a pod picked for it.
+func (x *exchange) decide(waited time.Duration) error {
+	if !x.progress.CompareAndSwap(gathering, decided) {
+		return errExpired
+	}
+	x.timer.Reset(x.server.cfg.IdleTimeout)
+	began := time.Now()
+	parsed, err := x.parse()
+	if err != nil {
+		return err
+	}
+	cfg := &x.server.cfg
+	requestBody, responseBody := x.modes.names()
+	call := &picker.Call{
+		ID: x.head.id, IDReplaced: x.head.idReplaced, Path: x.head.path, Request: parsed,
+		Headers: x.head.headers, Client: x.head.client, Fallbacks: cfg.Fallbacks,
+		Gateway:  &record.Gateway{Kind: "envoy", RequestBody: requestBody, ResponseBody: responseBody},
+		BodyWait: waited,
+		Arrival:  cfg.Clock.Now(), Parsing: time.Since(began),
+	}
+	if x.head.restricted {
+		call.Subset = x.head.subset
+	}
+	if x.pick, err = cfg.Picker.Pick(x.stream.Context(), call); err != nil {
+		return err
+	}
+	return x.unalias(parsed.Model)
+}
+
+func (x *exchange) parse() (*request.Request, error) {
+	h := &x.head
+	if h.bodiless != "" {
+		return &request.Request{Kind: request.Other, Choices: 1, NoPrefix: h.bodiless}, nil
+	}
+	text, err := x.body.join()
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := request.Read(h.method, h.path, request.Coding(h.coding), text, x.server.cfg.Limits)
+	if err != nil && h.partial && x.modes.request == bufferedPartial {
+		return &request.Request{Kind: request.Other, Choices: 1, NoPrefix: "the gateway sends only the beginning of the body (BUFFERED_PARTIAL)"}, nil
+	}
+	return parsed, err
+}
+
+// unalias names the model in the body as the engines do.
+func (x *exchange) unalias(model string) error {
+	served := x.server.cfg.Aliases[model]
+	if served == "" || served == model || len(x.body.pieces) == 0 {
+		return nil
+	}
+	text, err := request.RewriteModel(x.body.pieces[0], served)
+	if err != nil {
+		return err
+	}
+	x.body.pieces[0] = text
+	x.asked, x.served = model, served
+	return nil
+}
+
+// refuse answers the client in the pod's place.
+func (x *exchange) refuse(err error) error {
+	if x.progress.Swap(refused) == refused {
+		return nil
+	}
+	x.body.release()
+	if x.pick != nil { // what failed came after the decision
+		x.pick.Done(picker.End{Status: http.StatusInternalServerError, Error: picker.ErrorInternal, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1})
+		x.pick = nil
+	}
+	if errors.Is(err, errNoMemory) || errors.Is(err, errTooMany) {
+		x.server.counts.overloaded.Add(1)
+		err = &request.Error{
+			Status: http.StatusServiceUnavailable, Code: "overloaded",
+			Message: "too many requests are in flight; try again",
+		}
+	}
+	return x.sendRefusal(picker.ClientError(err))
+}
+
+// sourceAddress is the client's address when the gateway tells it, without a
+// port.
+func sourceAddress(attributes map[string]*structpb.Struct) string {
+	address := attributes[attributesKey].GetFields()["source.address"].GetStringValue()
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		return strings.Trim(address[:i], "[]")
+	}
+	return address
+}

@@ -1,0 +1,54 @@
+package extproc
+
+import (
+	"strings"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+
+	"github.com/eppctl/eppctl/internal/steering"
+)
+
+// hear takes in what the gateway says of an answer: who gave it, at which
+// attempt, with which flags.
+func (a *answered) hear(m *extproc.ProcessingRequest) {
+	a.served = servedIn(m.GetMetadataContext())
+	attributes, told := m.GetAttributes()[attributesKey]
+	if !told {
+		return
+	}
+	fields := attributes.GetFields()
+	if a.served == "" {
+		a.served = fields["upstream.address"].GetStringValue()
+	}
+	a.attempts = int(fields["upstream.request_attempt_count"].GetNumberValue())
+	a.flags = flagNames(uint64(fields["response.flags"].GetNumberValue()))
+	a.details = fields["response.code_details"].GetStringValue()
+	// What comes from a pod has its address; a gateway that sends no addresses
+	// leaves it open.
+	_, coded := fields["response.code"]
+	a.local = a.served == "" && coded
+}
+
+// servedIn is the endpoint that an override_host cluster says it used.
+func servedIn(m *core.Metadata) string {
+	return m.GetFilterMetadata()[namespaceLB].GetFields()[steering.Served].GetStringValue()
+}
+
+// flags are Envoy's response flags as its access log writes them, in the order
+// of the bits of the attribute response.flags (envoy/stream_info/stream_info.h,
+// CoreResponseFlag; the letters are from the access log's documentation).
+var flags = [...]string{
+	"LH", "UH", "UT", "LR", "UR", "UF", "UC", "UO", "NR", "DI", "FI", "RL", "UAEX", "RLSE", "DC", "URX", "SI", "IH", "DPE",
+	"UMSDR", "RFCF", "NFCF", "DT", "UPE", "NC", "OM", "DF", "DO", "DR", "UDO",
+}
+
+func flagNames(bits uint64) string {
+	var names []string
+	for i, name := range flags {
+		if bits&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
