@@ -3,81 +3,87 @@ package gateway
 import (
 	"errors"
 	"io"
-	"mime"
 	"net/http"
-	"strings"
+
+	"github.com/eppctl/eppctl/internal/answer"
+	"github.com/eppctl/eppctl/internal/steering"
 )
 
-// answer is a pod's response body on its way to the client.
-type answer struct {
+// watched is a pod's response body on its way to the client.
+type watched struct {
 	io.ReadCloser
 	x     *exchange
 	res   *http.Response
-	usage *usageReader // nil when the answer can't hold any
+	usage *answer.UsageReader // nil when the answer can't hold any
 
 	complete bool  // the pod's end was read
 	broken   error // why it was not
 }
 
 // Read implements [io.Reader].
-func (a *answer) Read(p []byte) (int, error) {
+func (a *watched) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	if n > 0 {
 		a.x.pick.FirstByte()
 		if a.usage != nil {
-			a.usage.watch(p[:n])
+			a.usage.Watch(p[:n])
 		}
 		a.x.allowWrite()
 	}
 	switch {
 	case errors.Is(err, io.EOF):
 		a.complete = true
-		strip(a.res.Trailer) // it has just come
+		steering.Strip(a.res.Trailer) // it has just come
 	case err != nil:
 		a.broken = err
 	}
 	return n, err
 }
 
-// format is how an answer's body is written.
-type format uint8
+// renamed is a response body in which a renamer is at work.
+type renamed struct {
+	io.ReadCloser
+	renamer *answer.Renamer
+	out     []byte
+	pending []byte // of out
+	err     error
+}
 
-const (
-	opaque format = iota
-	jsonText
-	eventStream
-)
-
-func formatOf(h http.Header) format {
-	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return opaque
+// Read implements [io.Reader].
+func (r *renamed) Read(p []byte) (int, error) {
+	for len(r.pending) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		n, err := r.ReadCloser.Read(p)
+		r.out = r.renamer.Append(r.out[:0], p[:n])
+		if err != nil {
+			r.out, r.err = r.renamer.Flush(r.out), err
+		}
+		r.pending = r.out
+		if n == 0 && err == nil {
+			return 0, nil
+		}
 	}
-	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	switch {
-	case err != nil && h.Get("Content-Type") != "":
-		return opaque
-	case media == "text/event-stream":
-		return eventStream
-	case media == "", media == "application/json", strings.HasSuffix(media, "+json"):
-		return jsonText
-	}
-	return opaque
+	n := copy(p, r.pending)
+	r.pending = r.pending[n:]
+	return n, nil
 }
 
 // watch puts the exchange's readers between the pod's body and the client.
 func (x *exchange) watch(res *http.Response) {
-	a := &answer{ReadCloser: res.Body, x: x, res: res}
+	a := &watched{ReadCloser: res.Body, x: x, res: res}
 	x.answer, res.Body = a, a
-	f := formatOf(res.Header)
-	if f == opaque || res.Request.Method == http.MethodHead || res.ContentLength == 0 {
+	f := answer.FormatOf(res.Header.Get("Content-Type"), res.Header.Get("Content-Encoding"))
+	if f == answer.Opaque || res.Request.Method == http.MethodHead || res.ContentLength == 0 {
 		return
 	}
 	if res.StatusCode < http.StatusMultipleChoices {
-		u := newUsageReader(f == eventStream)
+		u := answer.NewUsageReader(f)
 		a.usage = &u
 	}
 	if x.served != "" {
-		res.Body = newRenamer(a, f == eventStream, x.served, x.asked)
+		res.Body = &renamed{ReadCloser: a, renamer: answer.NewRenamer(f, x.served, x.asked)}
 		res.ContentLength = -1
 		res.Header.Del("Content-Length")
 	}

@@ -42,20 +42,3 @@ func BenchmarkExchange(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkWatchUsage(b *testing.B) {
-	for name, end := range map[string]string{"without": "}", "null": `,"usage":null}`} {
-		b.Run("usage="+name, func(b *testing.B) {
-			piece := []byte(`data: {"id":"cmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" token"}}]` + end + "\n\n")
-			u := newUsageReader(true)
-			b.SetBytes(int64(len(piece)))
-			b.ReportAllocs()
-			for b.Loop() {
-				u.watch(piece)
-			}
-			if u.found != unknownUsage {
-				b.Fatal("found what is not there")
-			}
-		})
-	}
-}

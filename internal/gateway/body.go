@@ -8,34 +8,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/body"
 	"github.com/eppctl/eppctl/internal/request"
 )
-
-// budget is the memory left for request bodies, in bytes.
-type budget struct {
-	size int64
-	used atomic.Int64
-}
-
-func (b *budget) take(n int64) bool {
-	if b.used.Add(n) > b.size {
-		b.used.Add(-n)
-		return false
-	}
-	return true
-}
 
 // payload is a request body in memory, from the client's first byte until the
 // pod has all of it. Releasing may race with reading, and happens once.
 type payload struct {
 	bytes  atomic.Pointer[[]byte]
 	held   atomic.Int64
-	budget *budget
+	budget *body.Budget
 }
 
 func (p *payload) release() {
 	p.bytes.Store(nil)
-	p.budget.used.Add(-p.held.Swap(0))
+	p.budget.Give(p.held.Swap(0))
 }
 
 // get is nil after the release.
@@ -74,7 +61,7 @@ const firstPiece = 32 << 10
 // read takes the body in, within the limits of size, time and memory. What it
 // returns must be released, also after an error.
 func (g *Gateway) read(w http.ResponseWriter, r *http.Request) (*payload, error) {
-	p := &payload{budget: &g.bodies}
+	p := &payload{budget: g.bodies}
 	if r.Body == nil || r.Body == http.NoBody {
 		return p, nil
 	}
@@ -137,7 +124,7 @@ func (p *payload) fill(src io.Reader, announced, limit int64) error {
 
 func (p *payload) grow(buf []byte, most int64) ([]byte, error) {
 	size := min(max(2*int64(cap(buf)), firstPiece), max(most, int64(cap(buf))+1))
-	if !p.budget.take(size - p.held.Load()) {
+	if !p.budget.Take(size - p.held.Load()) {
 		return nil, errNoMemory
 	}
 	p.held.Store(size)

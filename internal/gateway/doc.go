@@ -17,7 +17,7 @@
 // connection that turned out to be dead, to the same pod over a new one.
 //
 // Clients cannot choose a pod: the headers by which gateways, pickers and
-// sidecars steer requests are dropped in both directions (see steering).
+// sidecars steer requests are dropped in both directions.
 //
 // It does not decide, keeps no ledger, authenticates nobody, ends no TLS, and
 // does not upgrade connections. Usage is read from OpenAI's answers only (a

@@ -52,7 +52,7 @@ func TestClientHangsUp(t *testing.T) {
 		io.ReadFull(res.Body, make([]byte, 8))
 		cancel()
 		res.Body.Close()
-		check(t, s.end(t), http.StatusOK, ErrorClientGone, address)
+		check(t, s.end(t), http.StatusOK, picker.ErrorClientGone, address)
 		<-gone
 	})
 	t.Run("before there is one", func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestClientHangsUp(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("the client got %v", err)
 		}
-		check(t, s.end(t), 0, ErrorClientGone, "")
+		check(t, s.end(t), 0, picker.ErrorClientGone, "")
 		<-gone
 	})
 	t.Run("without reading", func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestClientHangsUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		check(t, s.end(t), http.StatusOK, ErrorClientGone, address)
+		check(t, s.end(t), http.StatusOK, picker.ErrorClientGone, address)
 	})
 }
 
@@ -113,7 +113,7 @@ func TestPodAnswersWithAnError(t *testing.T) {
 	for _, tt := range []struct {
 		status  int
 		failure string
-	}{{http.StatusInternalServerError, ErrorUpstreamStatus}, {http.StatusBadRequest, ""}, {http.StatusNoContent, ""}} {
+	}{{http.StatusInternalServerError, picker.ErrorUpstreamStatus}, {http.StatusBadRequest, ""}, {http.StatusNoContent, ""}} {
 		t.Run(http.StatusText(tt.status), func(t *testing.T) {
 			address := newPod(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set(contentType, "application/json")
@@ -172,7 +172,7 @@ func TestPodBreaksOff(t *testing.T) {
 		if text, err := io.ReadAll(res.Body); err == nil || string(text) != jsonAnswer {
 			t.Errorf("the client got %q, %v; want what there was, and an error", text, err)
 		}
-		check(t, s.end(t), http.StatusOK, ErrorUpstreamClosed, address)
+		check(t, s.end(t), http.StatusOK, picker.ErrorUpstreamClosed, address)
 	})
 	for name, answer := range map[string]string{
 		"before the answer": "", "in the middle of the header": "HTTP/1.1 200 OK\r\nContent-", "with something else": "SSH-2.0-secret\r\n",
@@ -186,7 +186,7 @@ func TestPodBreaksOff(t *testing.T) {
 			if e := errorOf(t, text); res.StatusCode != http.StatusBadGateway || deref(e.Code) != "upstream_failed" || strings.Contains(text, "SSH") {
 				t.Errorf("the client got %d %s, want 502 upstream_failed", res.StatusCode, text)
 			}
-			check(t, s.end(t), http.StatusBadGateway, ErrorUpstreamFailed, "")
+			check(t, s.end(t), http.StatusBadGateway, picker.ErrorUpstreamFailed, "")
 			if n := requests.Load(); n != 1 {
 				t.Errorf("%d requests, want 1: its bytes had been sent", n)
 			}
@@ -233,7 +233,7 @@ func TestOnlyOneRetry(t *testing.T) {
 	if e := errorOf(t, text); res.StatusCode != http.StatusBadGateway || deref(e.Code) != "upstream_failed" || e.Type != "server_error" {
 		t.Errorf("%d %s, want 502 upstream_failed", res.StatusCode, text)
 	}
-	check(t, s.end(t), http.StatusBadGateway, ErrorUpstreamFailed, "")
+	check(t, s.end(t), http.StatusBadGateway, picker.ErrorUpstreamFailed, "")
 	if got := len(s.newest(t).Attempts); got != 2 {
 		t.Errorf("%d attempts in the record, want 2", got)
 	}
@@ -341,5 +341,5 @@ func TestPanicInTheMiddleOfTheAnswer(t *testing.T) {
 			t.Errorf("the client got a whole answer, %d", res.StatusCode)
 		}
 	}
-	check(t, s.end(t), http.StatusOK, ErrorInternal, address)
+	check(t, s.end(t), http.StatusOK, picker.ErrorInternal, address)
 }

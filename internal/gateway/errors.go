@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -23,33 +22,13 @@ func tooLarge(limit int64) error {
 	}
 }
 
-// clientError is err as the client may know it; what it doesn't know becomes a
-// plain 500.
-func clientError(err error) *request.Error {
-	if e, ok := errors.AsType[*request.Error](err); ok {
-		if e.Code == "" && e.Status == http.StatusBadRequest {
-			e = &request.Error{Status: e.Status, Param: e.Param, Code: "invalid_request", Message: e.Message}
-		}
-		return e
-	}
-	if r, ok := errors.AsType[*picker.Refusal](err); ok {
-		e := &request.Error{Status: r.Status, Code: strings.ReplaceAll(r.Reason, "-", "_"), Message: r.Detail}
-		if r.Status == http.StatusNotFound {
-			e.Param = "model"
-		}
-		return e
-	}
-	return &request.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "internal error"}
-}
-
 // writeError answers with an OpenAI error object. Requests that were dropped
 // for want of a pod say so in the header that stock pickers use.
 func (x *exchange) writeError(e *request.Error) {
 	h := x.w.Header()
 	h.Set(headerRequestID, x.id)
-	switch e.Status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		h.Set(headerDropped, "rejected-"+strings.ReplaceAll(e.Code, "_", "-"))
+	if dropped := picker.Dropped(e); dropped != "" {
+		h.Set(headerDropped, dropped)
 		h.Set(headerRetryAfter, strconv.Itoa(int((x.gateway.cfg.RetryAfter+time.Second-1)/time.Second)))
 	}
 	x.status, x.sent = e.Status, true

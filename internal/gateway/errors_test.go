@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/score"
 )
@@ -92,7 +93,7 @@ func TestAnswerTimeout(t *testing.T) {
 	if e := errorOf(t, text); res.StatusCode != http.StatusGatewayTimeout || deref(e.Code) != "upstream_timeout" {
 		t.Errorf("%d %s, want 504", res.StatusCode, text)
 	}
-	check(t, s.end(t), http.StatusGatewayTimeout, ErrorUpstreamTimeout, "")
+	check(t, s.end(t), http.StatusGatewayTimeout, picker.ErrorUpstreamTimeout, "")
 }
 
 func TestBodyLimits(t *testing.T) {

@@ -25,11 +25,11 @@ type exchange struct {
 	body          *payload
 	asked, served string // the client's and the engine's name of the model; served is "" when they agree
 	pick          *picker.Pick
-	answer        *answer // nil until the pod has answered
+	answer        *watched // nil until the pod has answered
 
 	status  int    // sent to the client, or just about to be
 	sent    bool   // status is on its way: no other answer can be given
-	failure string // one of the Error… constants
+	failure string // one of picker's Error… constants
 }
 
 type exchangeKey struct{}
@@ -74,7 +74,7 @@ func (x *exchange) panicked(caught any) (abort bool) {
 	}
 	x.gateway.cfg.Logger.Error("panic in an exchange",
 		slog.String(keyRequestID, x.id), slog.String(keyPanic, what), slog.String(keyStack, string(debug.Stack())))
-	x.failure = ErrorInternal
+	x.failure = picker.ErrorInternal
 	if x.sent {
 		return true
 	}
@@ -94,19 +94,19 @@ func (x *exchange) outcome(ctx context.Context, aborted bool) picker.End {
 	}
 	e.ServedEndpoint = x.pick.Endpoint()
 	if a.usage != nil {
-		u := a.usage.found
-		e.PromptTokens, e.CachedTokens, e.OutputTokens = u.prompt, u.cached, u.output
+		u := a.usage.Found()
+		e.PromptTokens, e.CachedTokens, e.OutputTokens = u.Prompt, u.Cached, u.Output
 	}
 	switch {
 	case e.Error != "":
 	case a.complete && !aborted:
 		if x.status >= http.StatusInternalServerError {
-			e.Error = ErrorUpstreamStatus
+			e.Error = picker.ErrorUpstreamStatus
 		}
 	case a.broken != nil && ctx.Err() == nil:
-		e.Error = ErrorUpstreamClosed
+		e.Error = picker.ErrorUpstreamClosed
 	default: // cancelled, or the client could not be written to
-		e.Error = ErrorClientGone
+		e.Error = picker.ErrorClientGone
 	}
 	return e
 }

@@ -12,14 +12,16 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/eppctl/eppctl/internal/body"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/request"
+	"github.com/eppctl/eppctl/internal/steering"
 )
 
 // Gateway is the handler. It is safe for concurrent use.
 type Gateway struct {
 	cfg      Config
-	bodies   budget
+	bodies   *body.Budget
 	counts   counts
 	upstream *upstream
 	proxy    *httputil.ReverseProxy
@@ -51,8 +53,7 @@ func New(cfg Config) (*Gateway, error) {
 		names = append(names, http.CanonicalHeaderKey(name))
 	}
 	cfg.AllowHeaders = names
-	g := &Gateway{cfg: cfg}
-	g.bodies.size = cfg.MaxBodies
+	g := &Gateway{cfg: cfg, bodies: body.NewBudget(cfg.MaxBodies)}
 	g.upstream = newUpstream(&g.cfg, &g.counts)
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        rewrite,
@@ -75,7 +76,7 @@ func (g *Gateway) Stats() Stats {
 	c := &g.counts
 	return Stats{
 		Requests: c.requests.Load(), Refused: c.refused.Load(), Retries: c.retries.Load(), Reconnects: c.reconnects.Load(),
-		Overloaded: c.overloaded.Load(), Panics: c.panics.Load(), BodyBytes: g.bodies.used.Load(),
+		Overloaded: c.overloaded.Load(), Panics: c.panics.Load(), BodyBytes: g.bodies.Used(),
 	}
 }
 
@@ -85,10 +86,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{gateway: g, w: w, control: http.NewResponseController(w)}
 	defer x.end(r.Context())
 	x.id, x.idReplaced = picker.RequestID(r.Header.Get(headerRequestID))
-	strip(r.Header)
+	steering.Strip(r.Header)
 	if err := x.route(r); err != nil {
 		g.counts.refused.Add(1)
-		x.writeError(clientError(err))
+		x.writeError(picker.ClientError(err))
 		return
 	}
 	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
@@ -104,7 +105,8 @@ func (x *exchange) route(r *http.Request) (err error) {
 	}
 	cfg := &x.gateway.cfg
 	elapsed := stopwatch()
-	parsed, err := parse(r, x.body.get(), cfg.Limits)
+	coding := request.Coding(strings.Join(r.Header["Content-Encoding"], ","))
+	parsed, err := request.Read(r.Method, r.URL.Path, coding, x.body.get(), cfg.Limits)
 	if err != nil {
 		return err
 	}
@@ -140,37 +142,6 @@ func (x *exchange) unalias(model string) error {
 	return nil
 }
 
-// parse reads what routing needs of a request. What has no prompt that can be
-// read is routed all the same, without a prefix.
-func parse(r *http.Request, body []byte, limits request.Limits) (*request.Request, error) {
-	plain := &request.Request{Kind: request.Other, Choices: 1}
-	if coding := encoding(r.Header); coding != "" {
-		plain.NoPrefix = coding + " has no prompt prefix that can be read"
-		return plain, nil
-	}
-	if r.Method != http.MethodPost {
-		if p, err := request.Parse(r.URL.Path, body, limits); err == nil && p.Kind == request.Other {
-			return p, nil
-		}
-		plain.NoPrefix = "only a POST has a prompt prefix"
-		return plain, nil
-	}
-	return request.Parse(r.URL.Path, body, limits)
-}
-
-// encoding describes the body's coding, "" when it is plain. Only known names
-// are repeated: the text goes into records.
-func encoding(h http.Header) string {
-	coding := strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ",")))
-	switch coding {
-	case "", "identity":
-		return ""
-	case "gzip", "deflate", "br", "zstd":
-		return "a compressed body (" + coding + ")"
-	}
-	return "an encoded body"
-}
-
 // rewrite finishes the headers of a request to a pod; the rest of it is made
 // for each attempt.
 func rewrite(p *httputil.ProxyRequest) {
@@ -198,8 +169,8 @@ func modify(res *http.Response) error {
 		return errUpgrade
 	}
 	x, h := of(res.Request.Context()), res.Header
-	strip(h)
-	strip(res.Trailer) // as announced
+	steering.Strip(h)
+	steering.Strip(res.Trailer) // as announced
 	h.Set(headerRequestID, x.id)
 	h.Set(headerEndpoint, x.pick.Endpoint())
 	h.Set(headerPod, x.pick.Pod())
@@ -213,15 +184,15 @@ func modify(res *http.Response) error {
 func failed(_ http.ResponseWriter, r *http.Request, err error) {
 	x := of(r.Context())
 	if r.Context().Err() != nil {
-		x.failure = ErrorClientGone
+		x.failure = picker.ErrorClientGone
 		panic(http.ErrAbortHandler) // there is nobody to answer
 	}
 	e := &request.Error{Status: http.StatusBadGateway, Code: "upstream_failed", Message: "the pod could not be reached"}
-	x.failure = ErrorUpstreamFailed
+	x.failure = picker.ErrorUpstreamFailed
 	if _, dial := errors.AsType[*dialError](err); !dial {
 		e.Message = "the pod closed the connection before it answered"
 		if isTimeout(err) {
-			x.failure = ErrorUpstreamTimeout
+			x.failure = picker.ErrorUpstreamTimeout
 			e.Status, e.Code, e.Message = http.StatusGatewayTimeout, "upstream_timeout", "the pod did not answer in time"
 		}
 	}

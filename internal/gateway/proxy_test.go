@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/steering"
 )
 
 // case B8
@@ -208,7 +209,7 @@ func TestClientsCannotChooseThePod(t *testing.T) {
 	res.Body.Close()
 	upstream := <-got
 	for name, values := range upstream {
-		if strings.Contains(fmt.Sprint(name, values), "10.6.6.6") || isSteering(name) {
+		if strings.Contains(fmt.Sprint(name, values), "10.6.6.6") || steering.Is(name) {
 			t.Errorf("the pod got %s: %q", name, values)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/eppctl/eppctl/explain"
-	"github.com/eppctl/eppctl/internal/gateway"
+	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/sim"
 	"github.com/eppctl/eppctl/score"
 )
@@ -227,7 +227,7 @@ func TestKilledPodsRequestsFailAndTheRetryGoesToTheNextBestCache(t *testing.T) {
 	if lines.Err() == nil {
 		t.Error("the client can't tell that its stream was cut")
 	}
-	for id, want := range map[string]string{"waiting": gateway.ErrorUpstreamFailed, "streaming": gateway.ErrorUpstreamClosed} {
+	for id, want := range map[string]string{"waiting": picker.ErrorUpstreamFailed, "streaming": picker.ErrorUpstreamClosed} {
 		if rec := r.completed(id); rec.Outcome.Error != want || rec.Result.Pod != owner {
 			t.Errorf("%s went to %s and ended with %q, want %s and %q", id, rec.Result.Pod, rec.Outcome.Error, owner, want)
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/explain"
-	"github.com/eppctl/eppctl/internal/gateway"
+	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/sim"
 )
@@ -36,7 +36,7 @@ func TestEveryWayOutEndsTheReservation(t *testing.T) {
 				r.t.Errorf("no end of the stream: %s", a.body)
 			}
 		}},
-		{name: "client hangs up before the answer", err: gateway.ErrorClientGone, run: func(id string) {
+		{name: "client hangs up before the answer", err: picker.ErrorClientGone, run: func(id string) {
 			r.hold(sim.Channels{Answers: true})
 			defer r.release()
 			ctx, hangUp := context.WithCancel(r.ctx)
@@ -50,7 +50,7 @@ func TestEveryWayOutEndsTheReservation(t *testing.T) {
 			}
 			r.inFlight(0)
 		}},
-		{name: "client hangs up in the stream", status: 200, err: gateway.ErrorClientGone, run: func(id string) {
+		{name: "client hangs up in the stream", status: 200, err: picker.ErrorClientGone, run: func(id string) {
 			body := r.completion(words("w", 64), 100_000)
 			body["stream"] = true
 			ctx, hangUp := context.WithCancel(r.ctx)
@@ -65,14 +65,14 @@ func TestEveryWayOutEndsTheReservation(t *testing.T) {
 			}
 			hangUp()
 		}},
-		{name: "upstream 500", status: 500, err: gateway.ErrorUpstreamStatus, run: func(id string) {
+		{name: "upstream 500", status: 500, err: picker.ErrorUpstreamStatus, run: func(id string) {
 			r.fail(sim.FailStatus)
 			defer r.recover()
 			if a := r.send(r.ctx, id, completionsPath, short); a.status != 500 {
 				r.t.Errorf("status %d, error %v", a.status, a.err)
 			}
 		}},
-		{name: "upstream closes before the answer", status: 502, err: gateway.ErrorUpstreamFailed, run: func(id string) {
+		{name: "upstream closes before the answer", status: 502, err: picker.ErrorUpstreamFailed, run: func(id string) {
 			r.fail(sim.FailClose)
 			defer r.recover()
 			if a := r.send(r.ctx, id, completionsPath, short); a.status != http.StatusBadGateway {

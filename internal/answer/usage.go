@@ -1,4 +1,4 @@
-package gateway
+package answer
 
 import (
 	"bytes"
@@ -7,29 +7,38 @@ import (
 	"strconv"
 )
 
-// usage is what an engine says of a request's tokens; −1 is unknown.
-type usage struct{ prompt, cached, output int }
+// Usage is what an engine says of a request's tokens; −1 is unknown.
+type Usage struct{ Prompt, Cached, Output int }
 
-var unknownUsage = usage{prompt: -1, cached: -1, output: -1}
+// UnknownUsage is that of an engine that says nothing.
+var UnknownUsage = Usage{Prompt: -1, Cached: -1, Output: -1}
 
 // maxUsage bounds the text of a usage object; a longer one stays unread.
 const maxUsage = 64 << 10
 
-// usageReader watches an answer for its usage. In a stream that reports usage
+// UsageReader watches an answer for its usage. In a stream that reports usage
 // with every chunk the last one counts.
-type usageReader struct {
+type UsageReader struct {
 	scan   scanner
 	text   []byte
 	inside bool
-	found  usage
+	found  Usage
 }
 
-func newUsageReader(sse bool) usageReader {
-	return usageReader{scan: scanner{name: "usage", sse: sse}, found: unknownUsage}
+// NewUsageReader makes a reader for one answer. In an [Opaque] one nothing is
+// found.
+func NewUsageReader(f Format) UsageReader {
+	return UsageReader{scan: scanner{name: "usage", format: f}, found: UnknownUsage}
 }
 
-// watch takes the next piece of the answer.
-func (u *usageReader) watch(p []byte) {
+// Found is the usage that stood in what has passed so far.
+func (u *UsageReader) Found() Usage { return u.found }
+
+// Watch takes the next piece of the answer; it keeps no reference to it.
+func (u *UsageReader) Watch(p []byte) {
+	if u.scan.format == Opaque {
+		return
+	}
 	for len(p) > 0 {
 		if n := max(u.scan.line(p), u.scan.idle(p)); n > 0 {
 			u.inside = false
@@ -53,7 +62,7 @@ func (u *usageReader) watch(p []byte) {
 }
 
 // take collects the value; of duplicate members the last one counts.
-func (u *usageReader) take(c byte) {
+func (u *UsageReader) take(c byte) {
 	if !u.inside {
 		u.inside, u.text = true, u.text[:0]
 	}
@@ -63,9 +72,9 @@ func (u *usageReader) take(c byte) {
 }
 
 // read ends a text: only what stood in a complete one is believed.
-func (u *usageReader) read() {
+func (u *UsageReader) read() {
 	if len(u.text) > 0 && len(u.text) <= maxUsage {
-		if got := parseUsage(u.text); got != unknownUsage {
+		if got := parseUsage(u.text); got != UnknownUsage {
 			u.found = got
 		}
 	}
@@ -74,22 +83,22 @@ func (u *usageReader) read() {
 
 // parseUsage reads OpenAI's usage object. Whatever is missing, null or not a
 // count is unknown, each by itself.
-func parseUsage(text []byte) usage {
+func parseUsage(text []byte) Usage {
 	text = bytes.TrimSpace(text)
 	if !bytes.HasPrefix(text, []byte{'{'}) { // mostly the null that engines send with every chunk but the last
-		return unknownUsage
+		return UnknownUsage
 	}
 	// Maps, because encoding/json matches fields of structs in any letter case.
 	var doc, details map[string]json.RawMessage
 	if json.Unmarshal(text, &doc) != nil {
-		return unknownUsage
+		return UnknownUsage
 	}
-	u := usage{prompt: tokens(doc["prompt_tokens"]), cached: -1, output: tokens(doc["completion_tokens"])}
+	u := Usage{Prompt: tokens(doc["prompt_tokens"]), Cached: -1, Output: tokens(doc["completion_tokens"])}
 	if json.Unmarshal(doc["prompt_tokens_details"], &details) == nil {
-		u.cached = tokens(details["cached_tokens"])
+		u.Cached = tokens(details["cached_tokens"])
 	}
-	if u.prompt >= 0 && u.cached > u.prompt {
-		u.cached = -1 // one of them is wrong, and the prompt was counted by length
+	if u.Prompt >= 0 && u.Cached > u.Prompt {
+		u.Cached = -1 // one of them is wrong, and the prompt was counted by length
 	}
 	return u
 }

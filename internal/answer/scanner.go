@@ -1,4 +1,4 @@
-package gateway
+package answer
 
 import "bytes"
 
@@ -31,8 +31,8 @@ const (
 // An event whose data is spread over several lines is one text to a client of
 // the stream; only its first line is looked at, which then is not complete.
 type scanner struct {
-	name string
-	sse  bool
+	name   string
+	format Format // JSON or EventStream
 
 	// The line of an event stream: how much of "data:" has matched, or lineSkipped.
 	at       int
@@ -53,7 +53,7 @@ const (
 
 // step takes the next byte.
 func (s *scanner) step(c byte) class {
-	if !s.sse {
+	if s.format != EventStream {
 		return s.json(c)
 	}
 	if c == '\n' || c == '\r' {
@@ -196,9 +196,9 @@ var ends = [256]uint8{
 // run says what ends the present run; 0 when the next byte matters anyhow.
 func (s *scanner) run() uint8 {
 	switch {
-	case s.sse && s.at == lineSkipped:
+	case s.format == EventStream && s.at == lineSkipped:
 		return endsLine
-	case s.sse && s.at != len(dataField), s.spot == inKey, s.spot == inValue, s.escaped:
+	case s.format == EventStream && s.at != len(dataField), s.spot == inKey, s.spot == inValue, s.escaped:
 		return 0
 	case s.quoted:
 		return endsText
@@ -225,7 +225,7 @@ func (s *scanner) idle(p []byte) int {
 // line is the length of the next line of an event stream when all of it is there
 // and the member can't stand in it, as with most of a stream; else 0.
 func (s *scanner) line(p []byte) int {
-	if !s.sse || s.at != 0 {
+	if s.format != EventStream || s.at != 0 {
 		return 0
 	}
 	end := bytes.IndexByte(p, '\n')

@@ -9,53 +9,15 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/eppctl/eppctl/internal/answer"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
-func renamed(tb testing.TB, src io.Reader, sse bool) string {
-	tb.Helper()
-	text, err := io.ReadAll(newRenamer(io.NopCloser(src), sse, "org/base", `the "alias"`))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(text)
-}
-
-func TestRename(t *testing.T) {
-	to := `"the \"alias\""`
-	for _, tt := range []struct {
-		name, in, want string
-		sse            bool
-	}{
-		{"JSON", `{"id":1,"model":"org/base","x":"org/base"}`, `{"id":1,"model":` + to + `,"x":"org/base"}`, false},
-		{"with white space", "{ \"model\" : \"org/base\" }\n", "{ \"model\" : " + to + " }\n", false},
-		{"another name", `{"model":"org/basement"}`, `{"model":"org/basement"}`, false},
-		{"a shorter name", `{"model":"org"}`, `{"model":"org"}`, false},
-		{"not a string", `{"model":{"model":"org/base"},"a":[{"model":"org/base"}]}`, `{"model":{"model":"org/base"},"a":[{"model":"org/base"}]}`, false},
-		{"in a text", `{"text":"\"model\":\"org/base\""}`, `{"text":"\"model\":\"org/base\""}`, false},
-		{"cut off", `{"model":"org/b`, `{"model":"org/b`, false},
-		{"twice", `{"model":"org/base","model":"org/base"}`, `{"model":` + to + `,"model":` + to + `}`, false},
-		{
-			"stream", "data: {\"model\":\"org/base\"}\n\ndata: {\"model\":\"org/b\n\ndata: {\"a\":1,\"model\":\"org/base\"}\n\ndata: [DONE]\n\n",
-			"data: {\"model\":" + to + "}\n\ndata: {\"model\":\"org/b\n\ndata: {\"a\":1,\"model\":" + to + "}\n\ndata: [DONE]\n\n", true,
-		},
-		{"empty", "", "", false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for how, wrap := range map[string]func(io.Reader) io.Reader{
-				"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader,
-				"halves": iotest.HalfReader, "with the end": iotest.DataErrReader,
-			} {
-				if got := renamed(t, wrap(strings.NewReader(tt.in)), tt.sse); got != tt.want {
-					t.Errorf("%s: %q, want %q", how, got, tt.want)
-				}
-			}
-		})
-	}
-}
-
 func TestRenameIntoSmallBuffers(t *testing.T) {
-	r := newRenamer(io.NopCloser(strings.NewReader(`{"model":"org/base"}`)), false, "org/base", strings.Repeat("long", 10))
+	r := &renamed{
+		ReadCloser: io.NopCloser(strings.NewReader(`{"model":"org/base"}`)),
+		renamer:    answer.NewRenamer(answer.JSON, "org/base", strings.Repeat("long", 10)),
+	}
 	text, err := io.ReadAll(iotest.OneByteReader(r))
 	if want := `{"model":"` + strings.Repeat("long", 10) + `"}`; err != nil || string(text) != want {
 		t.Errorf("%q, %v, want %q", text, err, want)
@@ -63,25 +25,14 @@ func TestRenameIntoSmallBuffers(t *testing.T) {
 }
 
 func TestRenamePassesErrorsOn(t *testing.T) {
-	r := newRenamer(io.NopCloser(io.MultiReader(strings.NewReader(`{"model":"org/b`), iotest.ErrReader(io.ErrUnexpectedEOF))), false, "org/base", "x")
+	r := &renamed{
+		ReadCloser: io.NopCloser(io.MultiReader(strings.NewReader(`{"model":"org/b`), iotest.ErrReader(io.ErrUnexpectedEOF))),
+		renamer:    answer.NewRenamer(answer.JSON, "org/base", "x"),
+	}
 	text, err := io.ReadAll(r)
 	if string(text) != `{"model":"org/b` || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%q, %v, want all that came and the error", text, err)
 	}
-}
-
-func FuzzRename(f *testing.F) {
-	f.Add(false, `{"model":"org/base"}`)
-	f.Add(true, "data: {\"model\":\"org/base\"}\n\ndata: {\"model\":\"or\r\n")
-	f.Fuzz(func(t *testing.T, sse bool, in string) {
-		whole := renamed(t, strings.NewReader(in), sse)
-		if cut := renamed(t, iotest.OneByteReader(strings.NewReader(in)), sse); cut != whole {
-			t.Fatalf("byte by byte %q, whole %q", cut, whole)
-		}
-		if !strings.Contains(in, `"org/base"`) && whole != in {
-			t.Fatalf("%q became %q", in, whole)
-		}
-	})
 }
 
 // case B8: a model rewrite changes nothing but the model string
