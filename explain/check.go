@@ -68,12 +68,15 @@ func notRecorded(kind string) string {
 // kindOrder lists the kinds of input that are checked, in the order in which a
 // difference is reported: those of the whole decision, then those of candidates.
 var kindOrder = []string{
-	"id", "time", "timeScale", "policy", "request", "chain", "weights", "seed",
+	"id", "time", "timeScale", "policy", "request", "chain", "weights", "seed", kindGateway,
 	"pod", "reason", "cache", "load", "waiting", "pending", "inFlight", "health", "adapters", "custom",
 }
 
 // firstOfCandidates is the place of the first kind that each candidate has.
-const firstOfCandidates = 8
+const firstOfCandidates = 9
+
+// kindGateway has a checksum only in a record that has a gateway in front.
+const kindGateway = "gateway"
 
 func (r *Record) checksums() checksums {
 	byKind := r.whole()
@@ -88,7 +91,9 @@ func (r *Record) checksums() checksums {
 		sums.rows[i] = crc(row)
 	}
 	for _, kind := range kindOrder {
-		sums.kinds[kind] = crc(byKind[kind])
+		if kind != kindGateway || r.Gateway != nil {
+			sums.kinds[kind] = crc(byKind[kind])
+		}
 	}
 	return sums
 }
@@ -111,7 +116,20 @@ func (r *Record) whole() map[string][]byte {
 		"chain":     text(r.Request.Chain...),
 		"weights":   weights,
 		"seed":      binary.LittleEndian.AppendUint64(nil, r.Seed),
+		kindGateway: r.Gateway.bytes(),
 	}
+}
+
+// bytes are all of what the gateway said and got.
+func (g *Gateway) bytes() []byte {
+	if g == nil {
+		return nil
+	}
+	b := append(text(g.Kind, g.RequestBody, g.ResponseBody), bits(g.Subset != nil)...)
+	if s := g.Subset; s != nil {
+		b = append(append(b, whole(s.Count, s.Unknown, len(s.Addresses))...), text(s.Addresses...)...)
+	}
+	return append(b, text(g.Fallbacks...)...)
 }
 
 // bytes are all of the request but its chain.

@@ -50,6 +50,10 @@ func complete(t *testing.T, rec *explain.Record) *explain.Record {
 	t.Helper()
 	rec.Request.Chain = []string{"a3ae7af292837a18", "b9b8da07c0bb623d"}
 	rec.Attempts = []explain.Attempt{{Pod: "sim-0", Endpoint: "10.0.0.0:8000", Error: "refused"}}
+	rec.Gateway = &explain.Gateway{
+		Kind: "envoy", RequestBody: "FULL_DUPLEX_STREAMED", Fallbacks: []string{"10.0.0.0:8000"},
+		Subset: &explain.Subset{Count: 2, Unknown: 1, Addresses: []string{"10.0.0.0:8000", "10.0.0.9:8000"}},
+	}
 	rec.Seal()
 	line, err := json.Marshal(rec)
 	if err != nil {

@@ -29,6 +29,9 @@ type Record struct {
 	Request Request `json:"request"`
 	Weights Weights `json:"weights"`
 	Seed    uint64  `json:"seed"` // 53 bits
+	// Gateway is what the gateway in front said of the request; nil for the picker's
+	// own. The decision knows of it by the reasons of candidates only.
+	Gateway *Gateway `json:"gateway,omitempty"`
 
 	// Candidates are all pods of the pool, eligible or not, in the order in which
 	// the engine saw them.
@@ -61,6 +64,25 @@ type Request struct {
 	// Chain holds keyed ids of the prompt's blocks: one per 512 tokens, at most
 	// 256, and the last block. Equal ids mean equal prefixes, under one key.
 	Chain []string `json:"chain,omitempty"`
+}
+
+// Gateway is what a gateway in front of the picker said, and got.
+type Gateway struct {
+	Kind string `json:"kind"` // envoy
+	// RequestBody and ResponseBody are its modes of sending bodies to the picker, in
+	// its own words; "" when it did not tell.
+	RequestBody  string  `json:"requestBody,omitempty"`
+	ResponseBody string  `json:"responseBody,omitempty"`
+	Subset       *Subset `json:"subset"` // null when it allowed all pods
+	// Fallbacks are the endpoints that it was given behind the picked one, best first.
+	Fallbacks []string `json:"fallbacks"`
+}
+
+// Subset is the endpoints that a gateway allows for a request.
+type Subset struct {
+	Count     int      `json:"count"`
+	Unknown   int      `json:"unknown"`   // how many of them no pod has
+	Addresses []string `json:"addresses"` // the first 8
 }
 
 // Weights are the weights and limits that were in force.
@@ -146,6 +168,10 @@ type Result struct {
 	Order []int `json:"order"`
 }
 
+// MovedByGateway is the error of an attempt of which only this is known: that the
+// gateway in front had the request served by another endpoint in the end.
+const MovedByGateway = "the gateway went on to another"
+
 // Attempt is one try to send the request to a pod.
 type Attempt struct {
 	Pod      string `json:"pod"`
@@ -155,7 +181,10 @@ type Attempt struct {
 
 // Timings are the stages of the picker, in seconds of wall time.
 type Timings struct {
-	Parse float64 `json:"parseSeconds"` // the body, and its text into tokens
+	// Body is the wait for the rest of the body: not the picker's time and no part
+	// of Total. Null when nobody told it.
+	Body  *float64 `json:"bodySeconds"`
+	Parse float64  `json:"parseSeconds"` // the body, and its text into tokens
 	// Tokens is tokenising, when it is a stage of its own; else it is part of Parse.
 	Tokens  *float64 `json:"tokensSeconds,omitempty"`
 	Lookup  float64  `json:"lookupSeconds"` // fingerprints and prefix tree
@@ -174,6 +203,7 @@ const (
 // Outcome is how the request went. What was not learned is null.
 type Outcome struct {
 	State           string   `json:"state"`                 // pending, done, unknown
+	Detail          string   `json:"detail,omitempty"`      // why it is unknown
 	Status          int      `json:"status,omitempty"`      // HTTP status that the client got
 	Error           string   `json:"error,omitempty"`       // client-gone, upstream-error, upstream-closed, …
 	ServedEndpoint  string   `json:"servedEndpoint"`        // "" when none
@@ -183,4 +213,10 @@ type Outcome struct {
 	CachedTokens    *int     `json:"cachedTokens"`          // the engine's count
 	OutputTokens    *int     `json:"outputTokens"`          // the engine's count
 	PredictedCached *int     `json:"predictedCachedTokens"` // by the engine's rule; null when not known
+	// Attempts is how often a gateway in front sent the request, Flags and
+	// CodeDetails what it says of the response: Envoy's response flags (UF,URX) and
+	// response code details.
+	Attempts    *int   `json:"attempts"` // null when not told
+	Flags       string `json:"flags,omitempty"`
+	CodeDetails string `json:"codeDetails,omitempty"`
 }

@@ -1,8 +1,11 @@
 package picker
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/pool"
@@ -16,6 +19,7 @@ type Pick struct {
 	reservation pool.Reservation
 	handle      record.Handle
 	id, model   string
+	decisionID  [16]byte
 	arrival     time.Time
 
 	pod, endpoint       string
@@ -23,10 +27,20 @@ type Pick struct {
 	maxQueue            int    // 0 = the cutoff was relaxed
 	predicted           int
 	matched             float64 // cache match ratio of the pick, for metrics
+	score               float64
+	fallbacks           []fallback
 	attempts            []explain.Attempt
 
 	answered, ended atomic.Bool
-	firstByte       atomic.Int64 // nanoseconds after arrival, 0 = none yet
+	told            atomic.Bool             // who served
+	served          atomic.Pointer[serving] // and who it was
+	firstByte       atomic.Int64            // nanoseconds after arrival, 0 = none yet
+}
+
+// fallback is an endpoint that a gateway in front may go on to.
+type fallback struct {
+	endpoint string
+	score    float64
 }
 
 // fill takes over what outlives the decision's scratch memory.
@@ -38,11 +52,23 @@ func (k *Pick) fill(s *scratch) {
 	}
 	k.predicted = s.entry.PredictedCached
 	k.matched = s.dec.Results[s.picked].Values[score.CacheMatch]
+	k.score = s.dec.Results[s.picked].Score
+	wanted := s.entry.Fallbacks
+	if wanted > 0 {
+		k.fallbacks = make([]fallback, 0, min(wanted, len(s.dec.Order)))
+	}
 	for _, r := range s.dec.Order {
-		if r.Pod != s.picked {
-			k.secondPod, k.secondAt = s.in.Pods[r.Pod].Pod, s.in.Pods[r.Pod].Endpoint
+		if r.Pod == s.picked {
+			continue
+		}
+		pod := &s.in.Pods[r.Pod]
+		if k.secondPod == "" {
+			k.secondPod, k.secondAt = pod.Pod, pod.Endpoint
+		}
+		if len(k.fallbacks) >= wanted {
 			break
 		}
+		k.fallbacks = append(k.fallbacks, fallback{pod.Endpoint, s.dec.Results[r.Pod].Score})
 	}
 }
 
@@ -58,9 +84,48 @@ func (k *Pick) Pod() string { return k.pod }
 // Endpoint is the host:port to send the request to.
 func (k *Pick) Endpoint() string { return k.endpoint }
 
+// DecisionID names the decision, in the spelling of a UUID.
+func (k *Pick) DecisionID() string { return uuid.UUID(k.decisionID).String() }
+
+// Endpoints is the picked endpoint and the fallbacks that were asked for behind
+// it: eligible pods in the order of their scores, as many as there are.
+func (k *Pick) Endpoints() []string {
+	out := make([]string, 1, 1+len(k.fallbacks))
+	out[0] = k.endpoint
+	for i := range k.fallbacks {
+		out = append(out, k.fallbacks[i].endpoint)
+	}
+	return out
+}
+
+// Scores are the composite scores of [Pick.Endpoints], one each, always finite.
+// With another policy than scores they are what the scores would say: the picked
+// endpoint's need not be the highest then.
+func (k *Pick) Scores() []float64 {
+	out := make([]float64, 1, 1+len(k.fallbacks))
+	out[0] = finite(k.score)
+	for i := range k.fallbacks {
+		out = append(out, finite(k.fallbacks[i].score))
+	}
+	return out
+}
+
+// finite is v, or 0 for what is no number to compare with.
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
+}
+
 // Predicted is the number of prompt tokens that the pod should find in its
-// cache; −1 when nothing can be said.
-func (k *Pick) Predicted() int { return k.predicted }
+// cache; −1 when nothing can be said, as when another pod has served.
+func (k *Pick) Predicted() int {
+	if s := k.served.Load(); s != nil && s != asPicked {
+		return -1
+	}
+	return k.predicted
+}
 
 // Second moves the pick to the second-best pod after a connection that was
 // refused, or failed before a byte was sent. It works once, and only while that
@@ -102,6 +167,17 @@ type End struct {
 	Error                                    string // "" when all went well
 	ServedEndpoint                           string // "" when no pod answered
 	PromptTokens, CachedTokens, OutputTokens int
+
+	// Unknown is why nobody knows how it went, such as "response not sent to the
+	// picker"; "" when that is known. Status is then what the response's headers
+	// said, if somebody saw them.
+	Unknown string
+	// Attempts is how often a gateway in front sent the request; 0 when not told.
+	Attempts int
+	// Flags and Details are that gateway's own words on the response: Envoy's
+	// response flags ("UF,URX") and response code details. What is not printable
+	// ASCII is replaced, and what is long is cut.
+	Flags, Details string
 }
 
 // Done ends the pick: the reservation is released, the record completed, the
@@ -110,13 +186,21 @@ func (k *Pick) Done(end End) {
 	if !k.ended.CompareAndSwap(false, true) {
 		return
 	}
+	if end.ServedEndpoint != "" {
+		k.serve(end.ServedEndpoint)
+	}
 	evicted := k.reservation.Release()
 	o := &record.Outcome{
-		Status: end.Status, Error: end.Error, ServedEndpoint: end.ServedEndpoint, TTFT: -1,
+		Status: end.Status, Error: end.Error, TTFT: -1,
 		Duration:     k.picker.cfg.Clock.Now().Sub(k.arrival),
 		PromptTokens: end.PromptTokens, CachedTokens: end.CachedTokens, OutputTokens: end.OutputTokens,
-		Attempts: k.attempts,
+		Attempts: k.attempts, Unknown: end.Unknown, Sent: end.Attempts,
+		Flags: printable(end.Flags, maxFlags), Details: printable(end.Details, maxDetails),
 	}
+	if end.Unknown != "" {
+		o.Duration = -1 // that it is given up now says nothing of when it ended
+	}
+	k.credit(o)
 	if first := k.firstByte.Load(); first > 0 {
 		o.TTFT = time.Duration(first)
 	}
@@ -131,8 +215,9 @@ func (k *Pick) Done(end End) {
 // to have: a removal from before the pick arrived after it, or the engine
 // counted fewer cached tokens than predicted.
 func (k *Pick) stale(evicted bool, end End) bool {
-	if k.predicted <= 0 {
+	predicted := k.Predicted()
+	if predicted <= 0 {
 		return evicted
 	}
-	return evicted || end.CachedTokens >= 0 && end.CachedTokens < k.predicted
+	return evicted || end.CachedTokens >= 0 && end.CachedTokens < predicted
 }

@@ -133,12 +133,27 @@ type Call struct {
 	IDReplaced bool
 	Path       string
 	Request    *request.Request
-	Subset     []string // addresses that the gateway allows; nil = all
-	Headers    map[string][]string
-	Client     string
-	Arrival    time.Time     // by the picker's clock
-	Parsing    time.Duration // wall time that reading the request took
+	// Subset is the addresses that the gateway allows, host:port without spaces
+	// around; nil = all, empty = none. An IP may be spelled in any way.
+	Subset  []string
+	Headers map[string][]string
+	Client  string
+	Arrival time.Time     // by the picker's clock
+	Parsing time.Duration // wall time that reading the request took
+
+	// Gateway in front, that asks; nil for the embedded one.
+	Gateway *record.Gateway
+	// BodyWait is the wall time from the request's headers to the end of its body;
+	// 0 when that was not told.
+	BodyWait time.Duration
+	// Fallbacks is how many endpoints are wanted behind the picked one, up to
+	// [MaxFallbacks].
+	Fallbacks int
 }
+
+// MaxFallbacks is how many endpoints there can be behind the picked one: a
+// decision keeps only the first few pods in order.
+const MaxFallbacks = score.OrderLength - 1
 
 // Refusal is the error of a request that no pod gets.
 type Refusal struct {
@@ -159,6 +174,7 @@ type scratch struct {
 	req     score.InferenceRequest
 	entry   record.Entry
 	query   pool.Query
+	subset  map[string]bool // memory for query.Subset
 	rng     *rand.Rand
 	picked  int
 	extraOf uint64 // membership that in.Extra was computed for
@@ -173,13 +189,14 @@ func newScratch() *scratch {
 // Pick decides where the request goes and reserves the pod. The error is a
 // *[Refusal] when none can take it.
 func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
-	watch := start(c.Parsing)
+	watch := start(c.Parsing, c.BodyWait)
 	model := p.cfg.Pool.Resolve(c.Request.Model)
 	if !model.Found && !model.Unchecked && c.Request.Model != "" {
 		return nil, &Refusal{Status: 404, Reason: "model-not-found", Detail: fmt.Sprintf("the model %q does not exist", c.Request.Model)}
 	}
 	s := p.scratch.Get().(*scratch)
 	defer p.scratch.Put(s)
+	defer s.forget()
 	s.prepare(p, c, model)
 	s.lookup(c.Request, model)
 	watch.lap(&watch.Lookup)
@@ -187,7 +204,7 @@ func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 		s.runScorers(ctx)
 		watch.lap(&watch.Scorers)
 	}
-	pick := &Pick{picker: p, id: c.ID, arrival: c.Arrival, model: model.Base}
+	pick := &Pick{picker: p, id: c.ID, decisionID: s.entry.DecisionID, arrival: c.Arrival, model: model.Base}
 	handedOut := false
 	defer func() {
 		if !handedOut { // refused, or a panic on the way: Release does nothing for what was not booked
@@ -210,6 +227,7 @@ func (p *Picker) finish(s *scratch, c *Call, pick *Pick) error {
 	e := &s.entry
 	e.Picked = s.picked
 	e.PredictedCached = s.predicted(c.Request)
+	e.SubsetUnknown = s.unknownAddresses()
 	pick.handle = p.cfg.Recorder.Append(e)
 	if p.cfg.Observer != nil {
 		p.cfg.Observer.Picked(e)
@@ -234,14 +252,45 @@ func (s *scratch) prepare(p *Picker, c *Call, model pool.Resolution) {
 		Arrival: c.Arrival, Client: c.Client, NoPrefix: c.Request.NoPrefix, Headers: c.Headers,
 	}
 	s.in = score.Inputs{Request: &s.req, Weights: p.weights.Load(), Seed: s.rng.Uint64() & score.MaxSeed}
-	s.query = pool.Query{Base: model.Base, Subset: c.Subset}
+	s.query = pool.Query{Base: model.Base, Subset: s.allowed(c.Subset)}
 	s.entry = record.Entry{
 		DecisionID: s.uuid(), RequestID: c.ID, RequestIDReplaced: c.IDReplaced, TimeScale: p.cfg.Clock.Scale(),
 		Policy: p.cfg.Policy.String(), Path: c.Path, Model: c.Request.Model, ModelUnchecked: model.Unchecked,
 		Stream: c.Request.Stream, Prompts: len(c.Request.PromptTokens), PrefixTokens: len(c.Request.Tokens),
 		BlockSize: p.cfg.BlockSize, TokensFrom: c.Request.TokensFrom,
 		Inputs: &s.in, Decision: &s.dec, PredictedCached: -1,
+		Gateway: c.Gateway, Subset: c.Subset, Fallbacks: min(max(c.Fallbacks, 0), MaxFallbacks),
 	}
+}
+
+// allowed is a subset as the pool looks for it; nil for nil.
+func (s *scratch) allowed(subset []string) map[string]bool {
+	if subset == nil {
+		return nil
+	}
+	if s.subset == nil {
+		s.subset = make(map[string]bool, len(subset))
+	}
+	for _, address := range subset {
+		s.subset[pool.CanonicalAddress(address)] = false
+	}
+	return s.subset
+}
+
+// unknownAddresses is how many of the subset's addresses no pod has.
+func (s *scratch) unknownAddresses() (n int) {
+	for _, found := range s.query.Subset {
+		if !found {
+			n++
+		}
+	}
+	return n
+}
+
+// forget lets go of what is the request's: the scratch memory outlives it.
+func (s *scratch) forget() {
+	clear(s.subset)
+	s.req, s.entry, s.query.Subset, s.in.Extra = score.InferenceRequest{}, record.Entry{}, nil, nil
 }
 
 // uuid makes a UUID v4 (RFC 9562 §5.4).

@@ -12,9 +12,10 @@ type stopwatch struct {
 	last time.Time
 }
 
-// start begins with the time that the request took before it came here.
-func start(parsing time.Duration) stopwatch {
-	return stopwatch{Timings: record.Timings{Parse: parsing, Total: parsing}, last: time.Now()}
+// start begins with the time that the request took before it came here: the wait
+// for its body, which is not the picker's, and reading it.
+func start(parsing, bodyWait time.Duration) stopwatch {
+	return stopwatch{Timings: record.Timings{Parse: parsing, Total: parsing, BodyWait: bodyWait}, last: time.Now()}
 }
 
 // lap ends a stage.

@@ -98,6 +98,10 @@ func (p *Pool) arrange() {
 	p.endpoints = slices.SortedFunc(maps.Values(p.byKey), func(a, b *endpoint) int {
 		return cmp.Or(cmp.Compare(a.member.Name, b.member.Name), cmp.Compare(a.member.Address, b.member.Address))
 	})
+	p.byAddress = make(map[string]*endpoint, len(p.endpoints))
+	for _, e := range slices.Backward(p.endpoints) {
+		p.byAddress[e.address] = e
+	}
 	p.roster++
 	p.rearrange()
 }
@@ -149,6 +153,7 @@ func (p *Pool) admit(m Member, slot prefix.Slot, addresses []string) {
 		delete(p.departed, m.key())
 		e.forget()
 		e.slot, e.blockSize, e.addresses = slot, p.cfg.BlockSize, addresses
+		e.address = CanonicalAddress(m.Address)
 		e.id = fmt.Sprintf("%s@%s#%d.%d", m.Name, m.Address, slot.Index, slot.Generation)
 		p.byKey[m.key()], p.byID[e.id] = e, e
 	}

@@ -61,8 +61,9 @@ type Pool struct {
 	endpoints []*endpoint // sorted by name, address
 	byKey     map[key]*endpoint
 	byID      map[string]*endpoint
-	departed  map[key]*endpoint // left the pool with requests running
-	roster    uint64            // version of the membership
+	byAddress map[string]*endpoint // by canonical address; of several the first
+	departed  map[key]*endpoint    // left the pool with requests running
+	roster    uint64               // version of the membership
 
 	catalogue  atomic.Pointer[catalogue]
 	blockSizes atomic.Pointer[[]int]
@@ -87,6 +88,8 @@ type endpoint struct {
 	slot   prefix.Slot
 	base   score.PodState // as decisions see it, but for ages and matches
 	ages   ages
+
+	address string // of the member, in its canonical spelling
 
 	inFlight, pending int
 	reservations      list
@@ -134,8 +137,10 @@ type Chooser interface {
 
 // Query describes a request to [Pool.Choose].
 type Query struct {
-	Base   string   // base model; "" = any
-	Subset []string // addresses that the gateway allows; nil = all
+	Base string // base model; "" = any
+	// Subset holds the addresses that a gateway allows, as [CanonicalAddress] spells
+	// them; nil = all. A value becomes true when an endpoint has the address.
+	Subset map[string]bool
 	// Matches are the prefix tree's answers: the first for blocks of the pool's
 	// size, one more for each other size that pods report in ([Pool.BlockSizes]).
 	Matches []Match
@@ -216,6 +221,28 @@ func (p *Pool) Move(r *Reservation, name, address string, maxQueue int) bool {
 	return true
 }
 
+// Reassign gives a reservation to the endpoint that a gateway says has served the
+// request in place of the picked one. Nobody asks whether that may take it: it
+// did. What was pending stays so. It returns the endpoint's name and address; moved
+// is false when the reservation is there already, has ended, or no endpoint has
+// the address.
+func (p *Pool) Reassign(r *Reservation, to string) (name, address string, moved bool) {
+	to = CanonicalAddress(to)
+	p.lockSoon()
+	defer p.mu.Unlock()
+	e := p.byAddress[to]
+	if e == nil || !r.open || e == r.endpoint {
+		return "", "", false
+	}
+	pending := r.pending
+	r.release()
+	r.book(p, e, p.now())
+	if !pending {
+		r.settle()
+	}
+	return e.member.Name, e.member.Address, true
+}
+
 func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {
 	now, first := p.now(), len(dst)
 	dst = slices.Grow(dst, len(p.endpoints))[:first+len(p.endpoints)]
@@ -225,8 +252,8 @@ func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {
 		if m := q.match(e); m != nil {
 			s.Cache.Value = float64(int(m.Counts[e.slot.Index]) * m.BlockSize / p.cfg.BlockSize)
 		}
-		if s.Excluded == score.Eligible {
-			s.Excluded = e.outside(q)
+		if reason := e.outside(q); s.Excluded == score.Eligible {
+			s.Excluded = reason
 		}
 	}
 	return dst
@@ -257,9 +284,13 @@ func (p *Pool) time(i instant) time.Time {
 
 // outside is why a request can't go to an endpoint that is ready.
 func (e *endpoint) outside(q *Query) score.Reason {
+	if q.Subset != nil {
+		if _, inside := q.Subset[e.address]; !inside {
+			return score.NotInSubset
+		}
+		q.Subset[e.address] = true
+	}
 	switch {
-	case q.Subset != nil && !slices.Contains(q.Subset, e.member.Address):
-		return score.NotInSubset
 	case q.Base != "" && e.models != nil && !slices.Contains(e.models, q.Base):
 		return score.ModelNotServed
 	}

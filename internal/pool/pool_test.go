@@ -485,7 +485,7 @@ func TestMembership(t *testing.T) {
 	})
 	t.Run("a subset restricts, by port as well", func(t *testing.T) {
 		p, _ := newPool(t, "a", "b")
-		states, _ := p.States(nil, &Query{Subset: []string{"127.0.0.1:8001"}})
+		states, _ := p.States(nil, &Query{Subset: map[string]bool{"127.0.0.1:8001": false}})
 		if states[0].Excluded != score.NotInSubset || states[1].Excluded != score.Eligible {
 			t.Errorf("excluded: %v, %v", states[0].Excluded, states[1].Excluded)
 		}

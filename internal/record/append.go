@@ -10,7 +10,7 @@ import (
 // shape is the size of an entry's variable parts.
 type shape struct {
 	strings, chain, custom int
-	texts                  int // bytes
+	texts, gateway         int // bytes
 	total                  int
 }
 
@@ -31,7 +31,8 @@ func (e *Entry) measure() (s shape, ok bool) {
 	}
 	s.chain = chainLength(len(e.Fingerprints), e.BlockSize)
 	s.texts = e.textBytes()
-	s.total = offStrings + s.strings + 2*len(d.Order) + 8*s.chain + s.texts +
+	s.gateway = e.gatewaySize()
+	s.total = offOutcome + outcomeSize + s.gateway + s.strings + 2*len(d.Order) + 8*s.chain + s.texts +
 		len(in.Pods)*(candidateSize+customSize*s.custom)
 	return s, true
 }
@@ -95,8 +96,8 @@ func chainLength(blocks, blockSize int) int {
 // state were written when the space was claimed.
 func (e *Entry) encode(b []byte, s shape, refs refs) {
 	e.encodeHeader((*[headerSize]byte)(b), s, refs)
-	clear(b[offOutcome:offStrings])
-	at := offStrings
+	at := stringsAt(b)
+	clear(b[offOutcome:at])
 	for i, text := range e.strings() {
 		n := putString(b[at:], text, stringLimits[i])
 		b[offLengths+i] = uint8(n)
@@ -116,12 +117,16 @@ func (e *Entry) encode(b []byte, s shape, refs refs) {
 	if s.texts > 0 {
 		e.encodeTexts(b[at:])
 	}
+	if s.gateway > 0 {
+		e.encodeGateway(b[at+s.texts:])
+	}
 }
 
 func (e *Entry) encodeHeader(b *[headerSize]byte, s shape, refs refs) {
 	in, d := e.Inputs, e.Decision
 	b[offFlags] = bit(e.RequestIDReplaced, flagReplaced) | bit(e.ModelUnchecked, flagUnchecked) |
-		bit(e.Stream, flagStream) | bit(d.Relaxed, flagRelaxed) | bit(d.RunnerUp >= 0, flagMargin)
+		bit(e.Stream, flagStream) | bit(d.Relaxed, flagRelaxed) | bit(d.RunnerUp >= 0, flagMargin) |
+		bit(s.gateway > 0, flagGateway)
 	b[offRefused], b[offOrder] = uint8(d.Refused), uint8(len(d.Order))
 	*(*[16]byte)(b[offID:]) = e.DecisionID
 	le.PutUint64(b[offTime:], uint64(nanoseconds(in.Request.Arrival)))
@@ -145,6 +150,7 @@ func (e *Entry) encodeHeader(b *[headerSize]byte, s shape, refs refs) {
 		le.PutUint32(b[offTimings+4*i:], tens(v))
 	}
 	le.PutUint32(b[offTexts:], uint32(s.texts))
+	le.PutUint32(b[offBodyWait:], bodyWait(t.BodyWait))
 }
 
 func (e *Entry) encodeChain(b []byte, n int) int {
@@ -263,6 +269,11 @@ func millis(d time.Duration) uint32 {
 // tens is d in units of 10 ns, rounded in the same way.
 func tens(d time.Duration) uint32 {
 	return uint32(min(max(d, 0)/(timingsUnit/2)+1, 2*math.MaxUint32) / 2)
+}
+
+// bodyWait is d in microseconds, rounded up, so that what was told is never 0.
+func bodyWait(d time.Duration) uint32 {
+	return uint32(min((max(d, 0)+time.Microsecond-1)/time.Microsecond, math.MaxUint32))
 }
 
 // nanoseconds is t since 1970, or noTime beyond the years 1678 to 2261.

@@ -42,12 +42,25 @@ type Entry struct {
 	// PredictedCached is how many cached tokens the engine should report; −1 when
 	// that is not known.
 	PredictedCached int
+
+	// Gateway in front, that asked the picker; nil for the embedded one.
+	Gateway *Gateway
+	// Subset is the addresses that it allows, of which the first few are kept; nil
+	// when it allows all. SubsetUnknown of them no pod has.
+	Subset        []string
+	SubsetUnknown int
+	// Fallbacks is how many endpoints behind the picked one it was given, in the
+	// decision's order.
+	Fallbacks int
 }
 
 // Timings are the stages of a pick, in wall time. Tokens is 0 when tokenising was no
-// stage of its own: it is then part of Parse, and the record leaves it out.
+// stage of its own: it is then part of Parse, and the record leaves it out. BodyWait
+// is the wait for the rest of the body, which is not the picker's and no part of
+// Total; 0 when it was not told.
 type Timings struct {
 	Parse, Tokens, Lookup, Scorers, Decide, Total time.Duration
+	BodyWait                                      time.Duration
 }
 
 // Outcome is how a request went. What was not learned is −1.
@@ -60,6 +73,14 @@ type Outcome struct {
 	PromptTokens   int
 	CachedTokens   int
 	OutputTokens   int
+	// Unknown is why nobody knows how it ended; "" when that is known; cut to 64 bytes.
+	Unknown string
+	// Sent is how often a gateway in front sent it, up to 255; 0 when not told.
+	Sent int
+	// Flags and Details are what a gateway in front said of the response: its
+	// response flags and response code details, cut to 32 and 120 bytes. They are
+	// kept only with what else it said, see [Entry].
+	Flags, Details string
 	// Attempts to reach a pod; the first four are kept, and of their texts what
 	// fits into 120 bytes together with the error. Pods of the decision cost none.
 	Attempts []explain.Attempt

@@ -10,7 +10,7 @@ import (
 // A record is a header, an outcome of fixed size (so that it can be written in
 // place later), and parts of variable size one after the other:
 //
-//	header · outcome · strings · order (u16) · chain (u64) · candidates · custom · texts
+//	header · outcome · strings · order (u16) · chain (u64) · candidates · custom · texts · gateway
 //
 // All numbers are little endian.
 const (
@@ -35,9 +35,9 @@ const (
 	offTimings  = 100
 	offLengths  = 124 // u8 × 8, of the strings
 	offTexts    = 132 // u32, bytes of texts
-	headerSize  = 136
+	offBodyWait = 136 // u32, microseconds; 0 when not told
+	headerSize  = 140
 	offOutcome  = headerSize
-	offStrings  = offOutcome + outcomeSize
 	timingsUnit = 10 * time.Nanosecond
 	noTime      = math.MinInt64
 	maxPods     = math.MaxUint16
@@ -57,7 +57,8 @@ const (
 	flagStream
 	flagRelaxed
 	flagMargin
-	flagSaved // written to a file
+	flagSaved   // written to a file
+	flagGateway // a gateway in front told something: see gateway.go
 )
 
 // The strings of a record, and how many bytes of each are kept.

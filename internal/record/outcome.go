@@ -9,7 +9,8 @@ import (
 
 // The outcome's area. Pods stand as indices into the roster; texts (the error,
 // endpoints that the roster doesn't hold, errors of attempts) share the text area
-// in the order in which they are read back.
+// in the order in which they are read back. With flagGateway the area is longer:
+// there is more to tell.
 const (
 	outStatus   = 0  // u16
 	outAttempts = 2  // u8
@@ -19,20 +20,36 @@ const (
 	outDuration = 16 // i64
 	outPrompt   = 24 // i32 × 3: prompt, cached, output tokens; −1 when unknown
 	outServedIs = 36 // u8, length
-	outTries    = 37 // attemptSize × maxAttempts
+	outSent     = 37 // u8, attempts of a gateway in front; 0 when not told
+	outUnknown  = 38 // u8 × 3, lengths: why the end is unknown, flags, details
+	outTries    = 41 // attemptSize × maxAttempts
 	outText     = outTries + attemptSize*maxAttempts
 	outTextSize = 120
 	outcomeSize = outText + outTextSize
+	// outGatewaySize is how much longer the area is with flagGateway.
+	outGatewaySize = maxFlags + maxDetails
 
 	maxAttempts = 4
 	attemptSize = 7 // i32 index, u8 × 3: lengths of pod, endpoint, error
 	maxError    = 64
+	maxFlags    = 32
+	maxDetails  = 120
 
 	inText = -1 // its name stands in the texts
 )
 
+// outcomeOf is the outcome's area of a record, and stringsAt where it ends.
+func outcomeOf(raw []byte) []byte { return raw[offOutcome:stringsAt(raw)] }
+
+func stringsAt(raw []byte) int {
+	if raw[offFlags]&flagGateway != 0 {
+		return offOutcome + outcomeSize + outGatewaySize
+	}
+	return offOutcome + outcomeSize
+}
+
 // encode fills the zeroed area.
-func (o *Outcome) encode(b *[outcomeSize]byte, names *roster, picked int) {
+func (o *Outcome) encode(b []byte, names *roster, picked int) {
 	le.PutUint16(b[outStatus:], uint16(min(max(o.Status, 0), 999)))
 	le.PutUint64(b[outTTFT:], uint64(max(o.TTFT, -1)))
 	le.PutUint64(b[outDuration:], uint64(max(o.Duration, -1)))
@@ -45,6 +62,12 @@ func (o *Outcome) encode(b *[outcomeSize]byte, names *roster, picked int) {
 		text = text[*length:]
 	}
 	put(&b[outError], o.Error, maxError)
+	b[outSent] = uint8(min(max(o.Sent, 0), 255))
+	put(&b[outUnknown], o.Unknown, maxError)
+	if len(b) > outcomeSize {
+		put(&b[outUnknown+1], o.Flags, maxFlags)
+		put(&b[outUnknown+2], o.Details, maxDetails)
+	}
 	served := names.find(o.ServedEndpoint, picked)
 	putInt32(b[outServed:], served)
 	if served == inText {
@@ -69,7 +92,7 @@ func (o *Outcome) encode(b *[outcomeSize]byte, names *roster, picked int) {
 
 // outcome reads the area of a record back.
 func (v *view) outcome() (explain.Outcome, []explain.Attempt) {
-	b := v.raw[offOutcome:offStrings]
+	b := outcomeOf(v.raw)
 	o := explain.Outcome{State: explain.OutcomePending, PredictedCached: count(v.raw[offCounts+4*5:])}
 	if v.raw[offState] != stateDone {
 		return o, nil
@@ -82,6 +105,13 @@ func (v *view) outcome() (explain.Outcome, []explain.Attempt) {
 	}
 	o.State, o.Status = explain.OutcomeDone, int(le.Uint16(b[outStatus:]))
 	o.Error = take(b[outError])
+	if o.Detail = take(b[outUnknown]); o.Detail != "" {
+		o.State = explain.OutcomeUnknown
+	}
+	if sent := int(b[outSent]); sent > 0 {
+		o.Attempts = &sent
+	}
+	o.Flags, o.CodeDetails = take(b[outUnknown+1]), take(b[outUnknown+2])
 	if i := getInt32(b[outServed:]); i != inText {
 		o.ServedEndpoint = v.roster.endpoint(i)
 	} else {

@@ -173,6 +173,7 @@ func TestRecordHoldsWhatWasHandedOver(t *testing.T) {
     ]
   },
   "timings": {
+    "bodySeconds": null,
     "parseSeconds": 0.00001234,
     "tokensSeconds": 0.000005,
     "lookupSeconds": 9e-7,
@@ -188,7 +189,8 @@ func TestRecordHoldsWhatWasHandedOver(t *testing.T) {
     "promptTokens": null,
     "cachedTokens": null,
     "outputTokens": null,
-    "predictedCachedTokens": 100
+    "predictedCachedTokens": 100,
+    "attempts": null
   }
 }`)
 	if diff := cmp.Diff(want, string(got)); diff != "" {

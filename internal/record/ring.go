@@ -298,10 +298,12 @@ func (r *Ring) Complete(h Handle, o *Outcome) bool {
 		return false
 	}
 	names, picked := r.rosters.at(le.Uint32(raw[offRoster:])), getInt32(raw[offPicked:])
+	size := len(outcomeOf(raw))
 	r.mu.Unlock()
 
-	var area [outcomeSize]byte
-	o.encode(&area, names, picked)
+	var space [outcomeSize + outGatewaySize]byte
+	area := space[:size]
+	o.encode(area, names, picked)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -309,7 +311,7 @@ func (r *Ring) Complete(h Handle, o *Outcome) bool {
 	if raw == nil {
 		return false
 	}
-	copy(raw[offOutcome:], area[:])
+	copy(outcomeOf(raw), area)
 	if raw[offState] != stateDone {
 		raw[offState] = stateDone
 		s.done++

@@ -22,7 +22,7 @@ type view struct {
 type parts struct {
 	strings                  [numStrings][]byte
 	order, chain, pods       []byte
-	custom, texts            []byte
+	custom, texts, gateway   []byte
 	candidates, customScores int
 }
 
@@ -40,12 +40,13 @@ func (v *view) parts() (p parts) {
 	p.pods = next(candidateSize * p.candidates)
 	p.custom = next(customSize * p.candidates * p.customScores)
 	p.texts = next(int(le.Uint32(v.raw[offTexts:])))
+	p.gateway = rest
 	return p
 }
 
 // strings are the texts of the header, and what follows them.
 func (v *view) strings() (texts [numStrings][]byte, rest []byte) {
-	rest = v.raw[offStrings:]
+	rest = v.raw[stringsAt(v.raw):]
 	for i := range texts {
 		n := int(v.raw[offLengths+i])
 		texts[i], rest = rest[:n], rest[n:]
@@ -67,6 +68,7 @@ func (v *view) record(keyed func([]byte) []string) *explain.Record {
 	}
 	rec.Request.Chain = keyed(p.chain)
 	rec.Result = v.result(&p, rec.Candidates)
+	rec.Gateway = v.gateway(&p, &rec.Result)
 	rec.Outcome, rec.Attempts = v.outcome()
 	rec.Seal()
 	return rec
@@ -100,7 +102,11 @@ func (v *view) timings() explain.Timings {
 	if t := s(1); t > 0 {
 		tokens = &t
 	}
-	return explain.Timings{Parse: s(0), Tokens: tokens, Lookup: s(2), Scorers: s(3), Decide: s(4), Total: s(5)}
+	var body *float64
+	if us := le.Uint32(v.raw[offBodyWait:]); us > 0 {
+		body = new((time.Duration(us) * time.Microsecond).Seconds())
+	}
+	return explain.Timings{Body: body, Parse: s(0), Tokens: tokens, Lookup: s(2), Scorers: s(3), Decide: s(4), Total: s(5)}
 }
 
 func (v *view) result(p *parts, candidates []explain.Candidate) explain.Result {
