@@ -23,6 +23,7 @@ type head struct {
 	remove               []string // steering headers that the client sent
 	headers              map[string][]string
 	client               string
+	model                string // that the route asks for in place of the body's
 
 	bodiless string // why the body can't be looked at; "" when it can
 	partial  bool   // more of the body may follow unseen
@@ -68,6 +69,10 @@ func (h *head) read(m *core.HeaderMap, cfg *Config) error {
 func (h *head) other(key string, v *core.HeaderValue, cfg *Config) {
 	if isSteering(key) {
 		h.remove = append(h.remove, key)
+	}
+	switch {
+	case key == steering.Model, key == steering.OldModel && h.model == "":
+		h.model = text(v)
 	}
 	for _, name := range cfg.AllowHeaders {
 		if strings.EqualFold(name, key) {

@@ -1,10 +1,14 @@
 package extproc
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -12,6 +16,7 @@ import (
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/internal/request"
+	"github.com/eppctl/eppctl/internal/steering"
 )
 
 // requestHeaders begins the exchange.
@@ -124,6 +129,10 @@ func (x *exchange) decide(waited time.Duration) error {
 	if err != nil {
 		return err
 	}
+	asked, err := x.redirect(parsed)
+	if err != nil {
+		return err
+	}
 	cfg := &x.server.cfg
 	requestBody, responseBody := x.modes.names()
 	call := &picker.Call{
@@ -139,7 +148,7 @@ func (x *exchange) decide(waited time.Duration) error {
 	if x.pick, err = cfg.Picker.Pick(x.stream.Context(), call); err != nil {
 		return err
 	}
-	return x.unalias(parsed.Model)
+	return x.rename(asked, parsed.Model)
 }
 
 func (x *exchange) parse() (*request.Request, error) {
@@ -158,10 +167,30 @@ func (x *exchange) parse() (*request.Request, error) {
 	return parsed, err
 }
 
-// unalias names the model in the body as the engines do.
-func (x *exchange) unalias(model string) error {
-	served := x.server.cfg.Aliases[model]
-	if served == "" || served == model || len(x.body.pieces) == 0 {
+// redirect gives the request the model that the route names in a header, which
+// gateways do to split or move traffic. It returns the client's own.
+func (x *exchange) redirect(r *request.Request) (asked string, err error) {
+	asked = r.Model
+	if x.head.model == "" || asked == "" {
+		return asked, nil
+	}
+	if len(x.head.model) > maxModel || strings.ContainsFunc(x.head.model, unicode.IsControl) || !utf8.ValidString(x.head.model) {
+		return asked, &request.Error{
+			Status: http.StatusBadRequest, Param: steering.Model, Code: "invalid_request",
+			Message: fmt.Sprintf("must be the name of a model, of %d bytes at most", maxModel),
+		}
+	}
+	r.Model = x.head.model
+	return asked, nil
+}
+
+// maxModel bounds the name of a model in a header, in bytes.
+const maxModel = 1024
+
+// rename names the model in the body as the engines do.
+func (x *exchange) rename(asked, model string) error {
+	served := cmp.Or(x.server.cfg.Aliases[model], model)
+	if served == asked || asked == "" || len(x.body.pieces) == 0 {
 		return nil
 	}
 	text, err := request.RewriteModel(x.body.pieces[0], served)
@@ -169,7 +198,7 @@ func (x *exchange) unalias(model string) error {
 		return err
 	}
 	x.body.pieces[0] = text
-	x.asked, x.served = model, served
+	x.asked, x.served = asked, served
 	return nil
 }
 

@@ -33,6 +33,11 @@ const (
 	Subset      = "x-gateway-destination-endpoint-subset"
 	Served      = "x-gateway-destination-endpoint-served"
 	Scores      = "x-gateway-destination-endpoint-scores"
+
+	// Model is the name of the model that a route puts in place of the body's;
+	// OldModel is the older spelling.
+	Model    = "x-llm-d-model-name-rewrite"
+	OldModel = "x-gateway-model-name-rewrite"
 )
 
 // prefixes are beginnings of header names, in lower case.
@@ -66,6 +71,12 @@ func Is(name string) bool {
 		}
 	}
 	return false
+}
+
+// Pattern is [Is] as a regular expression (RE2) that matches the whole of a name
+// in lower case: for gateways, which strip before we see a request.
+func Pattern() string {
+	return "(" + strings.ReplaceAll(strings.Join(prefixes, "|"), "-", "[-_]") + ").*"
 }
 
 // Strip removes the headers that steer.

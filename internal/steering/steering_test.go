@@ -2,6 +2,7 @@ package steering
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 // case X6
 func TestIs(t *testing.T) {
+	pattern := regexp.MustCompile("^(?:" + Pattern() + ")$")
 	for _, name := range []string{
 		Endpoint, Pod, Dropped, Destination, Subset, Served, Scores,
 		"x_gateway_destination_endpoint", "x-prefiller-host-port", "x-prefiller-url", "x-encoder-hosts-ports",
@@ -22,10 +24,16 @@ func TestIs(t *testing.T) {
 				t.Errorf("%s does not steer, want that it does", as)
 			}
 		}
+		if !pattern.MatchString(name) {
+			t.Errorf("%s does not match %s", name, pattern)
+		}
 	}
 	for _, name := range []string{"", "x", "x-", "X-Mine", RequestID, "X-Forwarded-For", "x-envoy", "my-x-envoy-", "authorization"} {
 		if Is(name) {
 			t.Errorf("%q steers, want that it does not", name)
+		}
+		if pattern.MatchString(strings.ToLower(name)) {
+			t.Errorf("%q matches %s", name, pattern)
 		}
 	}
 }
