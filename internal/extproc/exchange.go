@@ -123,6 +123,16 @@ func (x *exchange) expire() {
 	}
 }
 
+// drain reads a stream that can't be written to any more to its end, which says
+// why.
+func (x *exchange) drain() error {
+	for {
+		if err := x.stream.RecvMsg(&x.in); err != nil {
+			return x.closed(err)
+		}
+	}
+}
+
 // closed turns the error with which receiving ended into the one to return.
 func (x *exchange) closed(err error) error {
 	x.answer.clientGone = errors.Is(err, io.EOF)

@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -37,8 +38,13 @@ var (
 func (x *exchange) write(m *extproc.ProcessingResponse) error {
 	x.send.Lock()
 	defer x.send.Unlock()
-	return x.stream.SendMsg(m)
+	if x.stream.SendMsg(m) != nil {
+		return errSend // how the stream ended is told when receiving
+	}
+	return nil
 }
+
+var errSend = errors.New("the stream takes no messages any more")
 
 // replies is the memory of the replies of which a stream sends many: pieces of a
 // body.

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -142,7 +143,11 @@ func (s *Server) Process(stream extproc.ExternalProcessor_ProcessServer) (err er
 		if err := stream.RecvMsg(&x.in); err != nil {
 			return x.closed(err)
 		}
-		if err := x.take(&x.in); err != nil {
+		err := x.take(&x.in)
+		if errors.Is(err, errSend) {
+			err = x.drain()
+		}
+		if err != nil {
 			return err
 		}
 	}
