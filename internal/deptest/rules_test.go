@@ -112,6 +112,14 @@ var rules = []rule{
 		example: [2]string{"explain", "charm.land/lipgloss/v2"},
 	},
 	{
+		why:     "only internal/extproc speaks to Envoy; serve lends it the server",
+		from:    []string{"..."},
+		not:     []string{"internal/extproc/...", "internal/serve/...", "internal/e2e/..."},
+		deny:    []string{"github.com/envoyproxy/...", "google.golang.org/grpc/..."},
+		direct:  true,
+		example: [2]string{"internal/picker", "google.golang.org/grpc"},
+	},
+	{
 		why:     "main starts cmd and nothing else",
 		from:    []string{"."},
 		only:    []string{"std", "cmd"},
@@ -123,14 +131,17 @@ var rules = []rule{
 		from: []string{"..."},
 		only: []string{
 			"std", "...",
+			"github.com/HdrHistogram/...",        // latencies of the load client
 			"github.com/cespare/xxhash/v2",       // the engines' fingerprints are xxHash64
 			"github.com/charmbracelet/x/...",     // widths of text, terminal size
+			"github.com/envoyproxy/...",          // what Envoy says: ext_proc, access log
 			"github.com/google/uuid",             // request and decision IDs
 			"github.com/prometheus/...",          // exposition format, both directions
 			"github.com/spf13/cobra",             // commands
 			"github.com/spf13/pflag",             // what cobra's flags are
 			"golang.org/x/sync/...",              // errgroup
-			"google.golang.org/protobuf/...",     // the delimited exposition format
+			"google.golang.org/grpc/...",         // ext_proc, health
+			"google.golang.org/protobuf/...",     // their messages, the delimited exposition format
 			"sigs.k8s.io/yaml", "go.yaml.in/...", // strict configuration, line numbers
 		},
 		direct:  true,
