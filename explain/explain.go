@@ -77,7 +77,7 @@ func header(rec *Record) *Report {
 		BaseModel: q.Base, Adapter: q.Adapter,
 		PromptTokens: q.PromptTokens, Prompts: q.Prompts, TokensFrom: q.TokensFrom, PrefixTokens: q.PrefixTokens,
 		BlockSize: q.BlockSize, Blocks: q.Blocks, NoPrefix: q.NoPrefix,
-		Policy: rec.Policy, DecidedBy: rec.Result.DecidedBy, Seed: rec.Seed,
+		Policy: rec.Policy, Gateway: rec.Gateway, DecidedBy: rec.Result.DecidedBy, Seed: rec.Seed,
 		Relaxed: rec.Result.Relaxed, Refused: rec.Result.Refused,
 		Attempts: slices.Clone(rec.Attempts), Timings: rec.Timings, Weights: rec.Weights,
 		Margin: finite(rec.Result.Margin),

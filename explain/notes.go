@@ -18,7 +18,9 @@ func notes(r *Report) []Note {
 	if !r.Replay.Identical {
 		add(CauseReplay, "the replay differs from the record: "+r.Replay.Difference)
 	}
+	add(CauseServedElsewhere, r.servedElsewhere())
 	add(CauseRetried, r.retried())
+	add(CauseSubsetUnknown, r.strangers())
 	if r.Relaxed {
 		add(CauseSaturated, "every queue is full, so the queue limit was relaxed for this request")
 	}
@@ -33,7 +35,7 @@ func notes(r *Report) []Note {
 }
 
 func (r *Report) retried() string {
-	if len(r.Attempts) < 2 {
+	if len(r.Attempts) < 2 || r.moved() {
 		return ""
 	}
 	var failed []string

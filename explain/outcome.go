@@ -3,11 +3,12 @@ package explain
 func outcomeOf(rec *Record) ReportOutcome {
 	o := &rec.Outcome
 	out := ReportOutcome{
-		State: o.State, Error: o.Error,
+		State: o.State, Detail: o.Detail, Error: o.Error,
 		TTFTSeconds: finite(o.TTFTSeconds), DurationSeconds: finite(o.DurationSeconds),
 		PromptTokens: o.PromptTokens, CachedTokens: o.CachedTokens, OutputTokens: o.OutputTokens,
 		PredictedCachedTokens: o.PredictedCached,
 		Cache:                 cacheOutcome(rec),
+		Attempts:              o.Attempts, Flags: o.Flags, CodeDetails: o.CodeDetails,
 	}
 	if out.State == "" {
 		out.State = OutcomeUnknown

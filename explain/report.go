@@ -35,6 +35,7 @@ type Report struct {
 	Blocks            int       `json:"blocks"`
 	NoPrefix          string    `json:"noPrefix,omitempty"`
 	Policy            string    `json:"policy"`
+	Gateway           *Gateway  `json:"gateway"` // null for the picker's own
 
 	// Verdict is the decision in one sentence, Notes what is remarkable about it.
 	Verdict string `json:"verdict"`
@@ -83,6 +84,10 @@ const (
 	CauseAdapterAbsent  = "adapter-absent"
 	CauseRetried        = "retried"
 	CauseEvicted        = "evicted-unseen"
+	// CauseServedElsewhere: the gateway in front had another endpoint serve.
+	CauseServedElsewhere = "served-elsewhere"
+	// CauseSubsetUnknown: it allows endpoints that no pod has.
+	CauseSubsetUnknown = "subset-unknown"
 )
 
 // Pick is a pod with its score.
@@ -243,6 +248,7 @@ type Change struct {
 // ReportOutcome is how the request went. What was not learned is null.
 type ReportOutcome struct {
 	State                 string   `json:"state"` // pending, done, unknown
+	Detail                string   `json:"detail,omitempty"`
 	Status                *int     `json:"status"`
 	Error                 string   `json:"error,omitempty"`
 	ServedEndpoint        *string  `json:"servedEndpoint"`
@@ -252,7 +258,10 @@ type ReportOutcome struct {
 	CachedTokens          *int     `json:"cachedTokens"`
 	OutputTokens          *int     `json:"outputTokens"`
 	PredictedCachedTokens *int     `json:"predictedCachedTokens"`
-	Cache                 string   `json:"cache"` // see the Cache… constants
+	Cache                 string   `json:"cache"`    // see the Cache… constants
+	Attempts              *int     `json:"attempts"` // of the gateway in front; null when not told
+	Flags                 string   `json:"flags,omitempty"`
+	CodeDetails           string   `json:"codeDetails,omitempty"`
 }
 
 // How predicted and actual cached tokens compare.

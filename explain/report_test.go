@@ -140,7 +140,7 @@ func TestMissingIsNull(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := `{"state":"pending","status":null,"servedEndpoint":null,"ttftSeconds":null,"durationSeconds":null,` +
-			`"promptTokens":null,"cachedTokens":null,"outputTokens":null,"predictedCachedTokens":null,"cache":"notPredicted"}`
+			`"promptTokens":null,"cachedTokens":null,"outputTokens":null,"predictedCachedTokens":null,"cache":"notPredicted","attempts":null}`
 		if string(document) != want {
 			t.Errorf("outcome = %s, want %s", document, want)
 		}
@@ -248,6 +248,7 @@ func TestSummarize(t *testing.T) {
 		"adapter":     {"sim-b", "sim-c", "load", "", []string{explain.FlagStale}},
 		"refused-429": {"", "", "", "saturated", []string{explain.FlagRefused}},
 		"policy":      {"sim-1", "", "random", "", []string{}},
+		"envoy-moved": {"sim-2", "sim-0", "cacheMatch", "", []string{explain.FlagMoved, explain.FlagRetry}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := recordOf(name, scenes()[name])
@@ -266,6 +267,15 @@ func TestSummarize(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an end that nobody saw has no status but that of an error", func(t *testing.T) {
+		rec := envoySilent().record()
+		for status, want := range map[int]*int{0: nil, 200: nil, 503: new(503)} {
+			rec.Outcome.Status = status
+			if row := explain.Summarize(rec); row.State != explain.OutcomeUnknown || !cmp.Equal(row.Status, want) {
+				t.Errorf("headers with status %d: state %s, status %v", status, row.State, row.Status)
+			}
+		}
+	})
 	t.Run("a recorded order that points nowhere", func(t *testing.T) {
 		rec := clearWin().record()
 		rec.Result.Order = []int{7, -3}

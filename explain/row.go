@@ -28,7 +28,7 @@ type Row struct {
 	// Refused is saturated or no-endpoint; "" when a pod was picked.
 	Refused         string   `json:"refused,omitempty"`
 	State           string   `json:"state"`  // pending, done, unknown
-	Status          *int     `json:"status"` // HTTP status; null when not known
+	Status          *int     `json:"status"` // HTTP status; null when not known, or not how it ended
 	TTFTSeconds     *float64 `json:"ttftSeconds"`
 	PredictedCached *int     `json:"predictedCachedTokens"`
 	CachedTokens    *int     `json:"cachedTokens"`
@@ -41,8 +41,12 @@ const (
 	FlagStale   = "STALE"   // the engine had fewer cached tokens than predicted
 	FlagRelaxed = "RELAXED" // every queue was full
 	FlagRetry   = "RETRY"   // it took more than one attempt
+	FlagMoved   = "MOVED"   // the gateway in front had another pod serve
 	FlagRefused = "REFUSED" // 429 or 503
 )
+
+// firstError is the lowest HTTP status that is an error.
+const firstError = 400
 
 // Summarize makes the row of a record. It does not replay it.
 func Summarize(rec *Record) Row {
@@ -55,6 +59,9 @@ func Summarize(rec *Record) Row {
 		Took: rec.Timings.Total, State: outcome.State, Status: outcome.Status, TTFTSeconds: outcome.TTFTSeconds,
 		PredictedCached: outcome.PredictedCachedTokens, CachedTokens: outcome.CachedTokens,
 		Flags: flagsOf(rec),
+	}
+	if row.State == OutcomeUnknown && row.Status != nil && *row.Status < firstError {
+		row.Status = nil // the headers promised well, and nobody saw the end
 	}
 	if result.Refused == "" {
 		row.Score = finite(&result.Score)
@@ -84,7 +91,8 @@ func flagsOf(rec *Record) []string {
 	add(FlagRefused, rec.Result.Refused != "")
 	add(FlagTie, by == score.ByTieLoad.Name(nil) || by == score.ByTieQueue.Name(nil) || by == score.ByTieSeed.Name(nil))
 	add(FlagRelaxed, rec.Result.Relaxed)
-	add(FlagRetry, len(rec.Attempts) > 1)
+	add(FlagMoved, movedByGateway(rec.Attempts))
+	add(FlagRetry, len(rec.Attempts) > 1 && !movedByGateway(rec.Attempts) || rec.Outcome.Attempts != nil && *rec.Outcome.Attempts > 1)
 	add(FlagStale, cacheOutcome(rec) == CacheStale)
 	return flags
 }

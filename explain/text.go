@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,6 +52,7 @@ func (r *Report) writeRequest(p *page) {
 	p.fact(Plain, "time", at)
 	p.fact(Plain, "model", r.modelText())
 	p.fact(Plain, "prompt", r.promptText())
+	r.writeGateway(p)
 }
 
 func (r *Report) modelText() string {
@@ -225,17 +227,22 @@ func (c *Change) text() string {
 
 func (r *Report) writeOutcome(p *page) {
 	o := &r.Outcome
-	p.fact(Plain, "outcome", o.text())
-	p.fact(Plain, "tokens", o.tokensText())
 	tone := Plain
+	if o.State == OutcomeUnknown {
+		tone = Warn
+	}
+	p.fact(tone, "outcome", o.text())
+	p.fact(Plain, "tokens", o.tokensText())
+	tone = Plain
 	if o.Cache == CacheStale {
 		tone = Warn
 	}
 	p.fact(tone, "cached tokens", o.cacheText())
-	for i, a := range r.Attempts {
-		p.fact(Plain, fmt.Sprintf("attempt %d", i+1), a.Pod+" ("+a.Endpoint+") "+o.attempt(&a))
-	}
+	r.writeAttempts(p)
 	t := &r.Timings
+	if t.Body != nil {
+		p.fact(Plain, "waiting for the rest of the body", millis(*t.Body)+" ms, before the picker's time")
+	}
 	tokens := ""
 	if t.Tokens != nil {
 		tokens = ", tokens " + millis(*t.Tokens)
@@ -255,10 +262,12 @@ func (r *Report) writeOutcome(p *page) {
 func millis(seconds float64) string { return decimal(seconds*1000, 3) }
 
 func (o *ReportOutcome) text() string {
-	text := "not known: nobody told how it ended"
+	text := "not known: " + cmp.Or(o.Detail, "nobody told how it ended")
 	switch {
 	case o.State == OutcomePending:
 		return "still running"
+	case o.State == OutcomeUnknown && o.Status != nil:
+		text += "; the response's headers said status " + strconv.Itoa(*o.Status)
 	case o.Status != nil:
 		text = "status " + strconv.Itoa(*o.Status)
 	case o.State == OutcomeDone:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -182,7 +183,19 @@ func facts(r *explain.Report) []string {
 	for _, a := range r.Attempts {
 		out = append(out, a.Pod, a.Endpoint, a.Error)
 	}
-	return out
+	if g := r.Gateway; g != nil {
+		out = append(append(out, g.Kind, g.RequestBody, g.ResponseBody), g.Fallbacks...)
+		if g.Subset != nil {
+			out = append(out, g.Subset.Addresses...)
+		}
+	}
+	if r.Timings.Body != nil {
+		out = append(out, fmt.Sprintf("waiting for the rest of the body: %.3f ms", *r.Timings.Body*1e3))
+	}
+	if r.Outcome.Attempts != nil {
+		out = append(out, fmt.Sprintf("attempts: %d by the gateway", *r.Outcome.Attempts))
+	}
+	return append(out, r.Outcome.Detail, r.Outcome.Flags, r.Outcome.CodeDetails)
 }
 
 func TestNothingFromTheWireReachesTheTerminal(t *testing.T) {

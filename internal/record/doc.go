@@ -20,11 +20,12 @@
 // # What is rounded or cut
 //
 // Values and scores keep their bits. Ages are kept in milliseconds and up to 49
-// days, stage timings in units of 10 ns and up to 42 s, counts up to 2³¹−1, loaded
-// adapters and adapter slots up to 65,535; none of them decides anything. Notes
-// and the details of custom scorers are cut to 200 bytes, and left out when a
-// record would not fit into a slab with them; a model's or adapter's name is cut
-// to 255 bytes, a request ID to 128.
+// days, stage timings in units of 10 ns and up to 42 s (the wait for a body in µs
+// and up to 71 minutes), counts up to 2³¹−1, loaded adapters and adapter slots up
+// to 65,535; none of them decides anything. Notes and the details of custom scorers
+// are cut to 200 bytes, and left out when a record would not fit into a slab with
+// them; a model's or adapter's name is cut to 255 bytes, a request ID to 128. Of the
+// addresses that a gateway in front allows the first 8 are kept.
 //
 // # Secrets
 //

@@ -175,7 +175,7 @@ func (f *Files) save(h Handle) {
 		return
 	}
 	if rec.Outcome.State == explain.OutcomePending {
-		rec.Outcome.State = explain.OutcomeUnknown
+		rec.Outcome.State, rec.Outcome.Detail = explain.OutcomeUnknown, "the picker stopped before it ended"
 	}
 	f.line.Reset()
 	if err := Encode(&f.line, rec); err != nil { // not the disk's fault: don't try again

@@ -35,7 +35,7 @@ func (m *Metrics) decide() {
 // outcomes registers what is counted with the end of a request.
 func (m *Metrics) outcomes() {
 	m.stale = m.counter("epp_stale_cache_routing_total", "Picks for a cache that the pod turned out not to have.")
-	m.requests = m.counters("epp_requests_total", "Requests that ended after a pick, by class of the status that the client got.", "code")
+	m.requests = m.counters("epp_requests_total", "Requests that ended after a pick, by class of the status that the client got; unknown where nobody told how they ended.", "code")
 	m.ttft = m.histogram("epp_time_to_first_token_seconds", "From arrival to the first byte of the answer's body, by the picker's clock.",
 		.01, .025, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120)
 	m.duration = m.histogram("epp_request_duration_seconds", "From arrival to the end, by the picker's clock.",
@@ -61,6 +61,7 @@ func (m *Metrics) resolve() {
 	for i, class := range codeClasses {
 		m.codes[i] = m.requests.WithLabelValues(class)
 	}
+	m.unknown = m.requests.WithLabelValues(codeUnknown)
 }
 
 // scrape registers what is asked for on each scrape.

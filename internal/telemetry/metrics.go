@@ -46,6 +46,7 @@ type Metrics struct {
 	refusals                  [score.NoEndpoint + 1]prometheus.Counter
 	tiesBy                    [3]prometheus.Counter // by load, queue, seed
 	codes                     [6]prometheus.Counter // by hundreds; 0 = no status
+	unknown                   prometheus.Counter    // beside them: nobody knows how it ended
 
 	ttft, duration            prometheus.Histogram
 	prompt, predicted, cached prometheus.Counter
@@ -54,6 +55,9 @@ type Metrics struct {
 
 // codeClasses are the values of the label code, by the status's hundreds.
 var codeClasses = [6]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// codeUnknown is one more: nobody told the picker how the request ended.
+const codeUnknown = "unknown"
 
 // NewMetrics makes the metrics and registers what is scraped from sources.
 func NewMetrics(sources Sources) *Metrics {
@@ -152,11 +156,7 @@ func (m *Metrics) Picked(e *record.Entry) {
 // the engine was expected to count, −1 when nothing could be said; stale says
 // that the pod turned out not to have the cache that it was picked for.
 func (m *Metrics) Completed(o *record.Outcome, predicted int, stale bool) {
-	class := o.Status / 100
-	if class < 0 || class >= len(m.codes) {
-		class = 0
-	}
-	m.codes[class].Inc()
+	m.code(o).Inc()
 	if stale {
 		m.stale.Inc()
 	}
@@ -172,6 +172,19 @@ func (m *Metrics) Completed(o *record.Outcome, predicted int, stale bool) {
 		add(m.predicted, predicted)
 		add(m.cached, o.CachedTokens)
 	}
+}
+
+// code is the counter of an outcome: by status, unless headers that promised well
+// are all that is known.
+func (m *Metrics) code(o *record.Outcome) prometheus.Counter {
+	class := o.Status / 100
+	if class < 0 || class >= len(m.codes) {
+		class = 0
+	}
+	if o.Unknown != "" && o.Status < http.StatusBadRequest {
+		return m.unknown
+	}
+	return m.codes[class]
 }
 
 // ScorerFailed counts a custom scorer that cost its factor. Both names are ours

@@ -195,12 +195,17 @@ func TestOutcomeCounters(t *testing.T) {
 	for _, status := range []int{0, 200, 404, 503, 999, -100} {
 		m.Completed(&record.Outcome{Status: status, TTFT: 150 * time.Millisecond, Duration: time.Second, PromptTokens: 10, OutputTokens: -1, CachedTokens: -1}, 5, false)
 	}
+	for _, status := range []int{0, 200, 503} { // nobody knows how these ended
+		m.Completed(&record.Outcome{Status: status, Unknown: "response not sent to the picker", TTFT: -1, Duration: -1}, -1, false)
+	}
 	m.ScorerFailed("cost", "deadline")
 	m.Refused("model-not-found")
 	m.Report("applied")
 	expect(t, page(t, m), map[string]string{
 		`epp_requests_total{code="none"}`: "3", `epp_requests_total{code="2xx"}`: "1", `epp_requests_total{code="4xx"}`: "1",
-		`epp_requests_total{code="5xx"}`:                          "1",
+		`epp_requests_total{code="5xx"}`:                          "2",
+		`epp_requests_total{code="unknown"}`:                      "2",
+		`epp_time_to_first_token_seconds_count`:                   "6",
 		`epp_time_to_first_token_seconds_bucket{le="0.1"}`:        "0",
 		`epp_time_to_first_token_seconds_bucket{le="0.2"}`:        "6",
 		`epp_request_duration_seconds_sum`:                        "6",

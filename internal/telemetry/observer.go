@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -106,16 +107,21 @@ func (o *Observer) refused(e *record.Entry) {
 }
 
 func (o *Observer) completed(p ended, outcome *record.Outcome, stale bool) {
-	attrs := make([]slog.Attr, 0, 13)
+	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.String(KeyRequestID, p.requestID), slog.String(KeySelectedPod, p.pod))
-	if outcome.Status > 0 {
+	if outcome.Status >= http.StatusBadRequest || outcome.Status > 0 && outcome.Unknown == "" {
 		attrs = append(attrs, slog.Int(KeyStatus, outcome.Status))
 	}
-	if outcome.Error != "" {
-		attrs = append(attrs, slog.String(KeyError, outcome.Error))
-	}
-	if outcome.ServedEndpoint != "" {
-		attrs = append(attrs, slog.String(KeyServedEndpoint, outcome.ServedEndpoint))
+	for _, text := range []struct{ key, text string }{
+		{KeyOutcomeUnknown, outcome.Unknown},
+		{KeyError, outcome.Error},
+		{KeyServedEndpoint, outcome.ServedEndpoint},
+		{KeyFlags, outcome.Flags},
+		{KeyCodeDetails, outcome.Details},
+	} {
+		if text.text != "" {
+			attrs = append(attrs, slog.String(text.key, text.text))
+		}
 	}
 	if outcome.TTFT >= 0 {
 		attrs = append(attrs, slog.Float64(KeyTTFTMs, micros(outcome.TTFT)/1e3))
@@ -136,7 +142,10 @@ func (o *Observer) completed(p ended, outcome *record.Outcome, stale bool) {
 			attrs = append(attrs, slog.Int(count.key, count.n))
 		}
 	}
-	if len(outcome.Attempts) > 1 {
+	switch {
+	case outcome.Sent > 0:
+		attrs = append(attrs, slog.Int(KeyAttempts, outcome.Sent))
+	case len(outcome.Attempts) > 1:
 		attrs = append(attrs, slog.Int(KeyAttempts, len(outcome.Attempts)))
 	}
 	if stale {

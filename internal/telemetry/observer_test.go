@@ -216,6 +216,31 @@ func TestRequestCompleted(t *testing.T) {
 			map[string]any{"error": "client-gone", "predictedCachedTokens": 48.},
 		},
 		{
+			"an end that nobody saw is no success",
+			record.Outcome{
+				Status: 200, Unknown: "response body not sent to the picker", ServedEndpoint: "10.0.0.2:8000", Sent: 1,
+				TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
+			},
+			false,
+			map[string]any{
+				"outcomeUnknown": "response body not sent to the picker", "servedEndpoint": "10.0.0.2:8000", "attempts": 1.,
+				"predictedCachedTokens": 48.,
+			},
+		},
+		{
+			"what a gateway in front says",
+			record.Outcome{
+				Status: 503, Unknown: "response body not sent to the picker", Sent: 3, Flags: "UF,URX", Details: "via_upstream",
+				Attempts: make([]explain.Attempt, 2),
+				TTFT:     -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
+			},
+			false,
+			map[string]any{
+				"outcomeUnknown": "response body not sent to the picker", "status": 503., "attempts": 3., "flags": "UF,URX",
+				"codeDetails": "via_upstream", "predictedCachedTokens": 48.,
+			},
+		},
+		{
 			"zero is a number",
 			record.Outcome{Status: 200, Attempts: make([]explain.Attempt, 2)},
 			true,
