@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("FLEET", decisions)
-			for _, listener := range []string{"GATEWAY", "HEALTH", "METRICS", "ADMIN", "REPORT"} {
+			for _, listener := range []string{"GATEWAY", "EXTPROC", "HEALTH", "METRICS", "ADMIN", "REPORT"} {
 				env.Setenv("EPPCTL_"+listener+"_ADDR", "127.0.0.1:0") // wherever there is room
 			}
 			env.Setenv("TERM", "xterm-256color")
@@ -57,8 +57,8 @@ func TestScripts(t *testing.T) {
 // patience bounds every wait; a machine that is busy may need most of it.
 const patience = time.Minute
 
-// ready waits for the file of --addr-file and sets GATEWAY, HEALTH, METRICS,
-// ADMIN and REPORT from it.
+// ready waits for the file of --addr-file and sets GATEWAY, EXTPROC, HEALTH,
+// METRICS, ADMIN and REPORT from it.
 func ready(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: ready FILE")

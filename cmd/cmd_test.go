@@ -77,7 +77,7 @@ func TestShellLine(t *testing.T) {
 }
 
 func TestWelcome(t *testing.T) {
-	all := serve.Addresses{Gateway: "127.0.0.1:8080", Admin: "127.0.0.1:9091", Model: "it's a \"model\""}
+	all := serve.Addresses{Gateway: "127.0.0.1:8080", Extproc: "127.0.0.1:9002", Admin: "127.0.0.1:9091", Model: "it's a \"model\""}
 	for _, tc := range []struct {
 		name         string
 		flags        serveFlags
@@ -91,6 +91,8 @@ func TestWelcome(t *testing.T) {
 		{name: "EPPCTL_SERVER points elsewhere", env: "other:1", want: "explain latest --server 127.0.0.1:9091"},
 		{name: "listening on all addresses", change: func(a *serve.Addresses) { a.Gateway, a.Admin = "[::]:80", "0.0.0.0:9091" }, want: "curl -s http://127.0.0.1:80/v1/", absent: "--server"},
 		{name: "no gateway", change: func(a *serve.Addresses) { a.Gateway = "" }, want: "explain latest", absent: "curl"},
+		{name: "ext_proc", want: "\nEnvoy asks it by ext_proc at 127.0.0.1:9002.\n"},
+		{name: "no ext_proc", change: func(a *serve.Addresses) { a.Extproc = "" }, want: "explain latest", absent: "Envoy"},
 		{name: "no admin API", change: func(a *serve.Addresses) { a.Admin = "" }, want: "curl", absent: "explain"},
 		{name: "a model that nobody told", change: func(a *serve.Addresses) { a.Model = "" }, want: `with the name of one of its models for MODEL:`},
 		{name: "built-in traffic", flags: serveFlags{simLoad: "5"}, absent: "curl"},

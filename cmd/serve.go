@@ -88,6 +88,7 @@ func (f *serveFlags) config(p *program, c *cobra.Command) (config.Config, error)
 		}
 	}
 	set("gateway-addr", &cfg.Addresses.Gateway, f.addresses.Gateway)
+	set("extproc-addr", &cfg.Addresses.Extproc, f.addresses.Extproc)
 	set("health-addr", &cfg.Addresses.Health, f.addresses.Health)
 	set("metrics-addr", &cfg.Addresses.Metrics, f.addresses.Metrics)
 	set("admin-addr", &cfg.Addresses.Admin, f.addresses.Admin)
@@ -99,6 +100,12 @@ func (f *serveFlags) config(p *program, c *cobra.Command) (config.Config, error)
 	}
 	if c.Flags().Changed("max-queue") {
 		over.MaxQueue = &f.maxQueue
+	}
+	if c.Flags().Changed("fallbacks") {
+		over.Fallbacks = &f.fallbacks
+	}
+	if c.Flags().Changed("scores-metadata") {
+		over.ScoresMetadata = &f.scoresMetadata
 	}
 	cfg.Overlay(over)
 	cfg.UseProgram(p.weights)

@@ -32,7 +32,11 @@ type serveFlags struct {
 	allowWrite                         bool
 	drain                              time.Duration
 	logLevel                           string
-	maxBody                            string
+	maxBody, maxBodies                 string
+	tlsCert, tlsKey                    string
+	plaintext                          bool
+	fallbacks                          int
+	scoresMetadata                     bool
 	preset                             string
 	maxQueue                           int
 	saturation                         string
@@ -60,11 +64,13 @@ func (f *serveFlags) register(c *cobra.Command) {
 		fs.StringVar(&f.recordKey, "record-key", "", "`FILE` with the secret that keys block ids in records, so that replicas agree")
 	})
 	flagGroup(c, "Addresses", f.registerAddresses)
+	flagGroup(c, "Behind Envoy (ext_proc)", f.registerExtproc)
 	flagGroup(c, "Operation", func(fs *pflag.FlagSet) {
 		fs.BoolVar(&f.allowWrite, "allow-write", false, "let the admin API change weights and log level")
-		fs.DurationVar(&f.drain, "drain", 30*time.Second, "`TIME` that running requests get to finish at the end")
+		fs.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, serve on for this `TIME` while clients may not know of it; then requests get as long to finish")
 		fs.StringVar(&f.logLevel, "log-level", "", "log from this `LEVEL` on: trace, debug, info, warn or error (default info)")
 		fs.StringVar(&f.maxBody, "max-body", "16MiB", "`SIZE` of the largest request body")
+		fs.StringVar(&f.maxBodies, "max-bodies", "256MiB", "`SIZE` of the memory for request bodies in flight, of the gateway and of ext_proc each")
 	})
 	for flag, values := range map[string][]string{
 		"sim-profile": {"llama-8b", "llama-70b"},
@@ -95,10 +101,19 @@ func (f *serveFlags) registerLoad(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.simLoadStay, "sim-load-stay", false, "go on serving after the traffic has ended")
 }
 
+func (f *serveFlags) registerExtproc(fs *pflag.FlagSet) {
+	fs.StringVar(&f.tlsCert, "tls-cert", "", "`FILE` with the TLS certificate, followed as it changes (default: one made at the start)")
+	fs.StringVar(&f.tlsKey, "tls-key", "", "`FILE` with the key of --tls-cert")
+	fs.BoolVar(&f.plaintext, "plaintext", false, "no TLS")
+	fs.IntVar(&f.fallbacks, "fallbacks", 0, "name the `N` next best endpoints too; only for Envoy clusters of type override_host")
+	fs.BoolVar(&f.scoresMetadata, "scores-metadata", false, "send the scores of the named endpoints as metadata")
+}
+
 func (f *serveFlags) registerAddresses(fs *pflag.FlagSet) {
 	d := config.Default().Addresses
 	fs.StringVar(&f.addresses.Gateway, "gateway-addr", d.Gateway, "`HOST:PORT` of the gateway")
-	fs.StringVar(&f.addresses.Health, "health-addr", d.Health, "`HOST:PORT` of /healthz and /readyz")
+	fs.StringVar(&f.addresses.Extproc, "extproc-addr", d.Extproc, "`HOST:PORT` of ext_proc, for Envoy")
+	fs.StringVar(&f.addresses.Health, "health-addr", d.Health, "`HOST:PORT` of /healthz, /readyz and gRPC health")
 	fs.StringVar(&f.addresses.Metrics, "metrics-addr", d.Metrics, "`HOST:PORT` of /metrics")
 	fs.StringVar(&f.addresses.Admin, "admin-addr", d.Admin, "`HOST:PORT` of the admin API")
 	fs.StringVar(&f.addresses.Report, "report-addr", d.Report, "`HOST:PORT` for status reports of pods; without --sim only with a token")

@@ -23,14 +23,19 @@ import (
 // minRecordMemory keeps --record-memory=128 from recording nothing.
 const minRecordMemory = 1 << 20
 
+// maxBody is the longest body that can be asked for: one is a message of gRPC,
+// whose length is a number of 32 bits.
+const maxBody = 1 << 30
+
 // options turns flags into what serve needs.
 func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, c *cobra.Command) (*serve.Options, error) {
 	o := &serve.Options{
 		Config: cfg, Custom: p.custom, Scorers: p.scorers, EndpointsFile: f.endpointsFile, RecordDir: f.recordDir,
-		AllowWrite: f.allowWrite, AddrFile: f.addrFile, Drain: f.drain, ReportToken: f.reportToken, Level: new(slog.LevelVar),
+		AllowWrite: f.allowWrite, AddrFile: f.addrFile, Linger: f.drain, Drain: f.drain, ReportToken: f.reportToken, Level: new(slog.LevelVar),
+		TLS: serve.TLS{CertFile: f.tlsCert, KeyFile: f.tlsKey, Plaintext: f.plaintext},
 	}
 	var err error
-	problems := []error{f.checkCombination(c.Flags())}
+	problems := []error{f.checkCombination(c.Flags()), f.checkExtproc(c.Flags(), cfg.Addresses.Extproc)}
 	try := func(e error) { problems = append(problems, e) }
 	o.Policy, err = picker.ParsePolicy(f.policy)
 	try(err)
@@ -44,8 +49,7 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, c *c
 	if err == nil && o.RecordMemory < minRecordMemory {
 		try(fmt.Errorf("--record-memory: must be at least 1MiB, got %s", f.recordMemory))
 	}
-	o.MaxBody, err = parseBytes("max-body", f.maxBody)
-	try(err)
+	try(f.bodySizes(o))
 	if f.recordKey != "" {
 		o.RecordKey, err = readSecret("record-key", f.recordKey)
 		try(err)
@@ -67,6 +71,44 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, c *c
 		o.Config.Addresses.Report = ""
 	}
 	return o, errors.Join(problems...)
+}
+
+// bodySizes reads the limits of request bodies.
+func (f *serveFlags) bodySizes(o *serve.Options) error {
+	var one, all error
+	o.MaxBody, one = parseBytes("max-body", f.maxBody)
+	o.MaxBodies, all = parseBytes("max-bodies", f.maxBodies)
+	if err := errors.Join(one, all); err != nil {
+		return err
+	}
+	if o.MaxBody > maxBody {
+		return fmt.Errorf("--max-body: must be at most 1GiB, got %s", f.maxBody)
+	}
+	if o.MaxBodies < o.MaxBody {
+		return fmt.Errorf("--max-bodies: %s is less than the %s of one body (--max-body)", f.maxBodies, f.maxBody)
+	}
+	return nil
+}
+
+// checkExtproc refuses flags of ext_proc that contradict each other, or that
+// nobody would read.
+func (f *serveFlags) checkExtproc(flags *pflag.FlagSet, address string) error {
+	switch {
+	case f.plaintext && f.tlsCert+f.tlsKey != "":
+		return errors.New("--plaintext and --tls-cert or --tls-key contradict each other: give one of them")
+	case f.tlsCert != "" && f.tlsKey == "":
+		return errors.New("--tls-cert needs --tls-key FILE")
+	case f.tlsKey != "" && f.tlsCert == "":
+		return errors.New("--tls-key needs --tls-cert FILE")
+	case address != "":
+		return nil
+	}
+	for _, name := range []string{"tls-cert", "plaintext", "fallbacks", "scores-metadata"} {
+		if flags.Changed(name) {
+			return fmt.Errorf("--%s needs ext_proc, which has no address: give --extproc-addr HOST:PORT", name)
+		}
+	}
+	return nil
 }
 
 // checkCombination refuses flags that would be ignored or can't be served.

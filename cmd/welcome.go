@@ -39,6 +39,9 @@ func (f *serveFlags) welcome(s *cli.Streams, a serve.Addresses) {
 	if a.Admin != "" {
 		fmt.Fprintf(&b, "\nand ask why it went where it went:\n\n  %s\n", shellLine(explainArgs(s, a)))
 	}
+	if a.Extproc != "" {
+		fmt.Fprintf(&b, "\nEnvoy asks it by ext_proc at %s.\n", reachable(a.Extproc))
+	}
 	fmt.Fprintln(s.Out, b.String())
 }
 

@@ -41,6 +41,7 @@ type Config struct {
 
 	Models    []Model   `yaml:"models,omitempty" json:"models,omitempty"`
 	Addresses Addresses `yaml:"addresses" json:"addresses"`
+	Extproc   Extproc   `yaml:"extproc" json:"extproc"`
 	Intervals Intervals `yaml:"intervals" json:"intervals"`
 	Staleness Staleness `yaml:"staleness" json:"staleness"`
 	BlockSize int       `yaml:"blockSize" json:"blockSize"`
@@ -67,10 +68,23 @@ type Model struct {
 // Addresses are the listen addresses; "" switches a listener off.
 type Addresses struct {
 	Gateway string `yaml:"gateway" json:"gateway"`
+	Extproc string `yaml:"extproc" json:"extproc"`
 	Health  string `yaml:"health" json:"health"`
 	Metrics string `yaml:"metrics" json:"metrics"`
 	Admin   string `yaml:"admin" json:"admin"`
 	Report  string `yaml:"report" json:"report"`
+}
+
+// Extproc are the settings of the ext_proc server; its times are wall time.
+type Extproc struct {
+	// Fallbacks is how many endpoints follow the picked one in the destination.
+	Fallbacks      int  `yaml:"fallbacks" json:"fallbacks"`
+	ScoresMetadata bool `yaml:"scoresMetadata" json:"scoresMetadata"`
+	MaxStreams     int  `yaml:"maxStreams" json:"maxStreams"`
+
+	BodyTimeoutSeconds float64 `yaml:"bodyTimeoutSeconds" json:"bodyTimeoutSeconds"`
+	IdleTimeoutSeconds float64 `yaml:"idleTimeoutSeconds" json:"idleTimeoutSeconds"`
+	EndTimeoutSeconds  float64 `yaml:"endTimeoutSeconds" json:"endTimeoutSeconds"`
 }
 
 // Intervals say how often state is fetched or expected, in milliseconds of the
@@ -93,9 +107,10 @@ func Default() Config {
 	return Config{
 		Preset: "default", MaxUtilization: 1, Saturation: score.Relax.String(),
 		Addresses: Addresses{
-			Gateway: "127.0.0.1:8080", Health: "127.0.0.1:9003", Metrics: "127.0.0.1:9090",
-			Admin: "127.0.0.1:9091", Report: "127.0.0.1:9092",
+			Gateway: "127.0.0.1:8080", Extproc: "127.0.0.1:9002", Health: "127.0.0.1:9003",
+			Metrics: "127.0.0.1:9090", Admin: "127.0.0.1:9091", Report: "127.0.0.1:9092",
 		},
+		Extproc:          Extproc{MaxStreams: 20_000, BodyTimeoutSeconds: 60, IdleTimeoutSeconds: 3600, EndTimeoutSeconds: 300},
 		Intervals:        Intervals{PodReportMs: 2000, ScrapeMs: 200, ProbeMs: 1000},
 		Staleness:        Staleness{MetricsSeconds: 5},
 		BlockSize:        16,
@@ -176,7 +191,7 @@ func (c *Config) Warnings(w *score.Weights) []string {
 
 // PoolLimits are the staleness limits in the pool's form.
 func (c *Config) PoolLimits() pool.Limits {
-	l := pool.Limits{Metrics: seconds(c.Staleness.MetricsSeconds), Reports: seconds(c.Staleness.ReportsSeconds)}
+	l := pool.Limits{Metrics: Seconds(c.Staleness.MetricsSeconds), Reports: Seconds(c.Staleness.ReportsSeconds)}
 	if l.Reports == 0 {
 		l.Reports = min(3*Milliseconds(c.Intervals.PodReportMs), day)
 	}
@@ -195,7 +210,8 @@ func (c *Config) PoolModels() []pool.ModelEntry {
 // Milliseconds makes a duration of a number of milliseconds.
 func Milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// Seconds makes a duration of a number of seconds.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // YAML is the configuration as a file that [Parse] reads back to the same.
 func (c *Config) YAML() ([]byte, error) {

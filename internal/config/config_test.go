@@ -90,6 +90,8 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{"a weight that is no number", "weights:\n  cache: much\n", "line 2: cannot unmarshal"},
 		{"an alias in the weights", "weights:\n  cache: &x 0.6\n  load: *x\n", "line 3: YAML aliases are not supported"},
 		{"a merge in the weights", "weights:\n  <<: {cache: 1}\n", "line 2: weights: YAML merges are not supported"},
+		{"unknown key of ext_proc", "extproc:\n  fallback: 1\n", "line 2: unknown key extproc.fallback: did you mean fallbacks?"},
+		{"a word for a switch", "extproc: {scoresMetadata: often}\n", "line 1: cannot unmarshal"},
 		{"unknown key in a list", "models:\n- name: a\n  alias: [b]\n", "line 3: unknown key models[0].alias: did you mean aliases?"},
 		{"twice", "maxQueue: 9\nmaxQueue: 8\n", "stands already in line 1"},
 		{"wrong type", "maxQueue: many\n", "line 1: cannot unmarshal !!str `many` into int"},
@@ -301,7 +303,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 	}
 }
 
-func TestBoundsOfDurations(t *testing.T) {
+func TestBounds(t *testing.T) {
 	for file, ok := range map[string]bool{
 		"staleness: {metricsSeconds: 86400, reportsSeconds: 86400}": true,
 		"staleness: {reportsSeconds: 0}":                            true,
@@ -314,6 +316,16 @@ func TestBoundsOfDurations(t *testing.T) {
 		"intervals: {scrapeMs: 86400000}":                           true,
 		"intervals: {scrapeMs: 86400001}":                           false,
 		"intervals: {scrapeMs: 1e-7}":                               false,
+		"extproc: {fallbacks: 0, maxStreams: 1}":                    true,
+		"extproc: {fallbacks: 32}":                                  true,
+		"extproc: {fallbacks: 33}":                                  false,
+		"extproc: {fallbacks: -1}":                                  false,
+		"extproc: {maxStreams: 0}":                                  false,
+		"extproc: {maxStreams: 1000001}":                            false,
+		"extproc: {bodyTimeoutSeconds: 0}":                          false,
+		"extproc: {idleTimeoutSeconds: -1}":                         false,
+		"extproc: {endTimeoutSeconds: 86401}":                       false,
+		"extproc: {endTimeoutSeconds: 0.5}":                         true,
 		"scorerDeadlineMs: 0.5":                                     true,
 		"scorerDeadlineMs: 0.0001":                                  false,
 	} {
@@ -324,6 +336,20 @@ func TestBoundsOfDurations(t *testing.T) {
 		if l := c.PoolLimits(); ok && (l.Metrics <= 0 || l.Reports <= 0) {
 			t.Errorf("%s: limits %+v", file, l)
 		}
+	}
+}
+
+// A flag's mistake is none of the file that it comes before.
+func TestFlagsOfExtprocComeBeforeTheFile(t *testing.T) {
+	c := parsed(t, "extproc: {fallbacks: 2, maxStreams: 9}\n")
+	c.Overlay(Overrides{Fallbacks: new(3), ScoresMetadata: new(true)})
+	if c.Extproc.Fallbacks != 3 || !c.Extproc.ScoresMetadata || c.Extproc.MaxStreams != 9 {
+		t.Errorf("in force is %+v", c.Extproc)
+	}
+	c.Overlay(Overrides{Fallbacks: new(99)})
+	err := c.Validate(nil)
+	if want := "extproc.fallbacks: must be between 0 and 32, got 99"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

@@ -17,6 +17,13 @@ const (
 	leastDeadline = time.Microsecond
 )
 
+// Bounds of the ext_proc server: each fallback makes a header of every request
+// longer, and each stream is a request with its buffers.
+const (
+	mostFallbacks = 32
+	mostStreams   = 1_000_000
+)
+
 // Validate returns all that is wrong with the configuration, each problem with its
 // key, and with file and line when it stands in a file.
 func (c *Config) Validate(custom []score.CustomWeight) error {
@@ -28,12 +35,15 @@ func (c *Config) Validate(custom []score.CustomWeight) error {
 		between("intervals.probeMs", c.Intervals.ProbeMs, ms, leastInterval),
 		between("staleness.metricsSeconds", c.Staleness.MetricsSeconds, s, leastInterval),
 		between("scorerDeadlineMs", c.ScorerDeadlineMs, ms, leastDeadline),
+		between("extproc.bodyTimeoutSeconds", c.Extproc.BodyTimeoutSeconds, s, leastInterval),
+		between("extproc.idleTimeoutSeconds", c.Extproc.IdleTimeoutSeconds, s, leastInterval),
+		between("extproc.endTimeoutSeconds", c.Extproc.EndTimeoutSeconds, s, leastInterval),
+		within("extproc.fallbacks", c.Extproc.Fallbacks, 0, mostFallbacks),
+		within("extproc.maxStreams", c.Extproc.MaxStreams, 1, mostStreams),
+		within("blockSize", c.BlockSize, 1, 1024),
 	}
 	if c.Staleness.ReportsSeconds != 0 {
 		problems = append(problems, between("staleness.reportsSeconds", c.Staleness.ReportsSeconds, s, leastInterval))
-	}
-	if c.BlockSize < 1 || c.BlockSize > 1024 {
-		problems = append(problems, fmt.Errorf("blockSize: must be between 1 and 1024, got %d", c.BlockSize))
 	}
 	problems = append(problems, c.validateModels()...)
 	return errors.Join(err, c.from.place(errors.Join(problems...)))
@@ -46,6 +56,14 @@ func between(key string, v float64, unit, least time.Duration) error {
 		return nil
 	}
 	return fmt.Errorf("%s: must be between %s and %s (a day), got %v", key, plainNumber(from), plainNumber(to), v)
+}
+
+// within checks a count.
+func within(key string, v, from, to int) error {
+	if v >= from && v <= to {
+		return nil
+	}
+	return fmt.Errorf("%s: must be between %d and %d, got %d", key, from, to, v)
 }
 
 func plainNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

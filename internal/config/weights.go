@@ -19,6 +19,9 @@ type Overrides struct {
 	// Weights change single weights of what is in force.
 	Weights  map[string]float64
 	MaxQueue *int
+
+	Fallbacks      *int
+	ScoresMetadata *bool
 }
 
 // Overlay lays settings over the file. It may be called again, with those that
@@ -41,6 +44,13 @@ func (c *Config) Overlay(o Overrides) {
 	if o.MaxQueue != nil {
 		c.MaxQueue, c.queueChosen = *o.MaxQueue, true
 		c.from.forget("maxQueue")
+	}
+	if o.Fallbacks != nil {
+		c.Extproc.Fallbacks = *o.Fallbacks
+		c.from.forget("extproc.fallbacks")
+	}
+	if o.ScoresMetadata != nil {
+		c.Extproc.ScoresMetadata = *o.ScoresMetadata
 	}
 }
 

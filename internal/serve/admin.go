@@ -30,11 +30,12 @@ func (s *Server) effective() any {
 		c.Weights[weightKey(w, f)] = w.Weight(f)
 	}
 	a := s.Addresses()
-	c.Addresses.Gateway, c.Addresses.Health, c.Addresses.Metrics = a.Gateway, a.Health, a.Metrics
+	c.Addresses.Gateway, c.Addresses.Extproc, c.Addresses.Health, c.Addresses.Metrics = a.Gateway, a.Extproc, a.Health, a.Metrics
 	c.Addresses.Admin, c.Addresses.Report = a.Admin, a.Report
 	return map[string]any{
 		"config": c, "policy": s.opts.Policy.String(), "recordDir": s.opts.RecordDir, "recordMemoryBytes": s.opts.RecordMemory,
 		"timeScale": s.clock.Scale(), "allowWrite": s.opts.AllowWrite, "drainSeconds": s.opts.Drain.Seconds(),
+		"extprocTLS": s.tlsMode(), "maxBodyBytes": s.opts.MaxBody, "maxBodiesBytes": s.opts.MaxBodies,
 	}
 }
 

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/eppctl/eppctl/internal/clock"
@@ -43,6 +41,8 @@ type Server struct {
 	metrics   *telemetry.Metrics
 	picker    *picker.Picker
 	gateway   *gateway.Gateway
+	extproc   *extprocServer // nil without an address
+	health    *health
 	watcher   *engine.Watcher
 	fleet     *sim.Fleet    // nil without --sim
 	fixed     []pool.Member // of the command line and the fleet
@@ -50,13 +50,12 @@ type Server struct {
 
 	servers []namedServer  // in the order in which they end
 	conns   sync.WaitGroup // their open connections, and so the handlers
-	ready   atomic.Bool
 }
 
 type namedServer struct {
 	name     string
 	server   *http.Server
-	listener net.Listener
+	listener *counted
 }
 
 // New builds a server: sockets are open and every setting is checked when it
@@ -69,10 +68,13 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.quiet == 0 {
+		opts.quiet = quiet
+	}
 	if opts.Sim != nil && opts.ReportToken == "" {
 		opts.ReportToken = crand.Text()
 	}
-	s := &Server{opts: opts, log: opts.Logger, clock: clock.Wall{}}
+	s := &Server{opts: opts, log: opts.Logger, clock: clock.Wall{}, health: newHealth()}
 	if opts.Sim != nil {
 		s.clock = clock.NewScaled(opts.Sim.Speed)
 	}
@@ -92,6 +94,10 @@ func New(opts Options) (*Server, error) {
 // Close frees what New opened, for a server that is not run.
 func (s *Server) Close() error {
 	s.listeners.close()
+	if s.extproc != nil {
+		s.extproc.server.Stop()
+		s.extproc.close()
+	}
 	if s.fleet != nil {
 		return s.fleet.Close()
 	}
@@ -178,13 +184,13 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 		}
 	}
 	s.gateway, err = gateway.New(gateway.Config{
-		Picker: s.picker, Clock: s.clock, Logger: s.log, MaxBody: s.opts.MaxBody, Aliases: aliases,
-		AllowHeaders: s.opts.Config.AllowHeaders,
+		Picker: s.picker, Clock: s.clock, Logger: s.log, MaxBody: s.opts.MaxBody, MaxBodies: s.opts.MaxBodies,
+		Aliases: aliases, AllowHeaders: s.opts.Config.AllowHeaders,
 	})
 	if err != nil {
 		return err
 	}
-	return s.registerGateway()
+	return errors.Join(s.registerGateway(), s.buildExtproc(aliases))
 }
 
 // buildFleet makes the simulated pods, which are members of the pool like those
@@ -226,11 +232,15 @@ func (s *Server) buildServers() error {
 	s.add("reports", s.plainServer(report.Handler(s.pool, s.opts.ReportToken, s.metrics.Report)), s.listeners.report)
 	s.add("admin", s.plainServer(s.adminHandler()), s.listeners.admin)
 	s.add("metrics", s.plainServer(metrics), s.listeners.metrics)
-	s.add("health", s.plainServer(s.healthHandler()), s.listeners.health)
+	health := s.plainServer(s.health.handler())
+	health.Protocols = new(http.Protocols)
+	health.Protocols.SetHTTP1(true)
+	health.Protocols.SetUnencryptedHTTP2(true) // for gRPC
+	s.add("health", health, s.listeners.health)
 	return nil
 }
 
-func (s *Server) add(name string, server *http.Server, ln net.Listener) {
+func (s *Server) add(name string, server *http.Server, ln *counted) {
 	if ln != nil {
 		server.ConnState = s.count
 		s.servers = append(s.servers, namedServer{name, server, ln})
@@ -243,17 +253,6 @@ func (s *Server) plainServer(h http.Handler) *http.Server {
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
-}
-
-func (s *Server) healthHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.ready.Load() {
-			http.Error(w, "not ready", http.StatusServiceUnavailable)
-		}
-	})
-	return mux
 }
 
 // Addresses are the real addresses of the listeners.

@@ -121,7 +121,7 @@ func TestPortsInUseSayWhichAndWhatIsFree(t *testing.T) {
 	opts := serveOptions(2)
 	addresses := &opts.Config.Addresses
 	want := map[string]string{}
-	for flag, address := range map[string]*string{"gateway-addr": &addresses.Gateway, "admin-addr": &addresses.Admin} {
+	for flag, address := range map[string]*string{"gateway-addr": &addresses.Gateway, "extproc-addr": &addresses.Extproc, "admin-addr": &addresses.Admin} {
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestAddressFileHoldsTheRealAddresses(t *testing.T) {
 	if diff := cmp.Diff(r.at, got); diff != "" {
 		t.Errorf("(−server +file):\n%s", diff)
 	}
-	for name, address := range map[string]string{"gateway": got.Gateway, "health": got.Health, "metrics": got.Metrics, "admin": got.Admin, "report": got.Report} {
+	for name, address := range map[string]string{"gateway": got.Gateway, "extproc": got.Extproc, "health": got.Health, "metrics": got.Metrics, "admin": got.Admin, "report": got.Report} {
 		if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {
 			t.Errorf("%s: %q is no real address", name, address)
 		}

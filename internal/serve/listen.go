@@ -37,7 +37,7 @@ func (e *PortInUseError) Error() string {
 
 // listeners are the open sockets of the server.
 type listeners struct {
-	gateway, health, metrics, admin, report net.Listener
+	gateway, extproc, health, metrics, admin, report *counted
 }
 
 // open listens on a TCP address. It does not wait for anything.
@@ -52,9 +52,10 @@ func listen(a config.Addresses) (*listeners, error) {
 	var busy []BusyPort
 	for _, want := range []struct {
 		name, flag, address string
-		to                  *net.Listener
+		to                  **counted
 	}{
 		{"gateway", "gateway-addr", a.Gateway, &l.gateway},
+		{"ext_proc", "extproc-addr", a.Extproc, &l.extproc},
 		{"health", "health-addr", a.Health, &l.health},
 		{"metrics", "metrics-addr", a.Metrics, &l.metrics},
 		{"admin", "admin-addr", a.Admin, &l.admin},
@@ -66,7 +67,7 @@ func listen(a config.Addresses) (*listeners, error) {
 		ln, err := open(want.address)
 		switch {
 		case err == nil:
-			*want.to = ln
+			*want.to = count(ln)
 		case errors.Is(err, syscall.EADDRINUSE):
 			busy = append(busy, BusyPort{Name: want.name, Flag: want.flag, Address: want.address})
 		default:
@@ -99,7 +100,7 @@ func findFree(busy []BusyPort) {
 }
 
 func (l *listeners) close() {
-	for _, ln := range []net.Listener{l.gateway, l.health, l.metrics, l.admin, l.report} {
+	for _, ln := range []*counted{l.gateway, l.extproc, l.health, l.metrics, l.admin, l.report} {
 		if ln != nil {
 			_ = ln.Close() // it was never served from
 		}
@@ -108,12 +109,12 @@ func (l *listeners) close() {
 
 func (l *listeners) addresses() Addresses {
 	return Addresses{
-		Gateway: address(l.gateway), Health: address(l.health), Metrics: address(l.metrics),
-		Admin: address(l.admin), Report: address(l.report),
+		Gateway: address(l.gateway), Extproc: address(l.extproc), Health: address(l.health),
+		Metrics: address(l.metrics), Admin: address(l.admin), Report: address(l.report),
 	}
 }
 
-func address(ln net.Listener) string {
+func address(ln *counted) string {
 	if ln == nil {
 		return ""
 	}

@@ -30,13 +30,26 @@ type Options struct {
 	ReportToken string // what pods must show; "" with Sim = a random one
 	AllowWrite  bool
 	AddrFile    string // where to write the real addresses; "" = nowhere
-	Drain       time.Duration
-	MaxBody     int64
+	// Linger is how long, at the end, clients are served that may not have heard of
+	// it, Drain how long requests may then take to finish.
+	Linger, Drain time.Duration
+	quiet         time.Duration // see [clients]; 0 = the usual
+
+	MaxBody   int64 // bytes of the largest request body
+	MaxBodies int64 // bytes of all bodies in flight, of the gateway and of ext_proc each
+	TLS       TLS   // of ext_proc
 
 	Logger *slog.Logger
 	Level  *slog.LevelVar
 	// Ready is called once, when requests are welcome.
 	Ready func(Addresses)
+}
+
+// TLS says how ext_proc is spoken; the zero value is TLS with a certificate that
+// is made at the start.
+type TLS struct {
+	CertFile, KeyFile string // in PEM form, followed
+	Plaintext         bool   // no TLS
 }
 
 // Sim describes the simulated fleet.
@@ -53,6 +66,7 @@ type Sim struct {
 // Addresses are the real addresses of the listeners, "" where there is none.
 type Addresses struct {
 	Gateway string `json:"gateway,omitempty"`
+	Extproc string `json:"extproc,omitempty"`
 	Health  string `json:"health,omitempty"`
 	Metrics string `json:"metrics,omitempty"`
 	Admin   string `json:"admin,omitempty"`

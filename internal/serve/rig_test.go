@@ -45,9 +45,9 @@ type rig struct {
 func serveOptions(n int) Options {
 	c := config.Default()
 	const anyPort = "127.0.0.1:0"
-	c.Addresses = config.Addresses{Gateway: anyPort, Health: anyPort, Metrics: anyPort, Admin: anyPort, Report: anyPort}
+	c.Addresses = config.Addresses{Gateway: anyPort, Extproc: anyPort, Health: anyPort, Metrics: anyPort, Admin: anyPort, Report: anyPort}
 	c.Staleness = config.Staleness{MetricsSeconds: 3600, ReportsSeconds: 3600}
-	o := Options{Config: c, RecordMemory: 64 << 20, Drain: patience}
+	o := Options{Config: c, RecordMemory: 64 << 20, Linger: patience, Drain: patience, quiet: 20 * time.Millisecond}
 	if n > 0 {
 		o.Sim = &Sim{Pods: n, Speed: 20, Blocks: 8192}
 	}

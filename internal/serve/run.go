@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,13 +26,16 @@ func (s *Server) Run(ctx context.Context) error {
 	flush := s.startFiles(context.WithoutCancel(ctx))
 	s.start(work, g)
 	// Whatever goes on after the signal, nobody should send anything new.
-	defer context.AfterFunc(ctx, func() { s.ready.Store(false) })()
+	defer context.AfterFunc(ctx, s.health.end)()
 
 	err := s.welcome(ctx, work)
 	if err == nil {
 		err = s.untilTheEnd(ctx, work)
 	}
-	s.ready.Store(false)
+	s.health.end()
+	if ctx.Err() != nil {
+		s.linger(work)
+	}
 	s.drain()
 	// Before the rest is cut: how that would have ended, nobody knows.
 	flush()
@@ -57,6 +61,12 @@ func (s *Server) start(ctx context.Context, g *errgroup.Group) {
 		})
 	}
 	runners := []func(context.Context) error{s.watcher.Run}
+	if s.extproc != nil {
+		g.Go(s.extproc.serve)
+		if s.extproc.certs != nil {
+			runners = append(runners, s.extproc.certs.Run)
+		}
+	}
 	if s.fleet != nil {
 		runners = append(runners, s.fleet.Run)
 	}
@@ -120,11 +130,9 @@ func (s *Server) welcome(ctx, work context.Context) error {
 	if ctx.Err() != nil || work.Err() != nil {
 		return nil
 	}
-	s.ready.Store(true)
-	if ctx.Err() != nil {
-		s.ready.Store(false)
-	}
-	s.log.Info("ready", slog.Int("pods", len(s.pool.Targets())), slog.String("gateway", a.Gateway), slog.String("admin", a.Admin))
+	s.health.welcome()
+	s.log.Info("ready", slog.Int("pods", len(s.pool.Targets())),
+		slog.String("gateway", a.Gateway), slog.String("extproc", a.Extproc), slog.String("admin", a.Admin))
 	if s.opts.Ready != nil {
 		s.opts.Ready(a)
 	}
@@ -161,18 +169,44 @@ func (s *Server) untilTheEnd(ctx, work context.Context) error {
 	return nil
 }
 
-// drain lets the gateway's requests finish, for the drain time at most. New ones
-// are refused from now on.
+// linger goes on serving while there are clients that may not have heard of the
+// end.
+func (s *Server) linger(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Linger)
+	defer cancel()
+	c := clients{
+		quiet: s.opts.quiet, extproc: s.listeners.extproc.connections, gateway: s.listeners.gateway.connections,
+		requests: func() uint64 { return s.gateway.Stats().Requests },
+	}
+	c.gone(ctx)
+}
+
+// drain lets the requests of gateway and ext_proc finish, for the drain time at
+// most. New ones are refused from now on.
 func (s *Server) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Drain)
+	defer cancel()
+	var draining sync.WaitGroup
+	var cut atomic.Bool
+	if s.extproc != nil {
+		draining.Go(func() {
+			if !s.extproc.stop(ctx) {
+				cut.Store(true)
+			}
+		})
+	}
 	for _, n := range s.servers {
-		if n.name != "gateway" {
-			continue
+		if n.name == "gateway" {
+			draining.Go(func() {
+				if n.server.Shutdown(ctx) != nil {
+					cut.Store(true)
+				}
+			})
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), s.opts.Drain)
-		defer cancel()
-		if err := n.server.Shutdown(ctx); err != nil {
-			s.log.Warn("drain time is over, running requests are cut", slog.Int("open", s.picker.Open()))
-		}
+	}
+	draining.Wait()
+	if cut.Load() {
+		s.log.Warn("drain time is over, running requests are cut", slog.Int("open", s.picker.Open()))
 	}
 }
 
@@ -185,10 +219,14 @@ func (s *Server) endScorers() {
 	}
 }
 
-// end ends the servers, and what the gateway still has to do with them.
+// end ends the servers, and what gateway and ext_proc still have to do with them.
 func (s *Server) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
+	if s.extproc != nil {
+		s.extproc.end()
+	}
+	s.health.server.Stop() // who watches would stay
 	for _, n := range s.servers {
 		if n.name == "gateway" {
 			_ = n.server.Close() // it has been drained

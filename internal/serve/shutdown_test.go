@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -91,14 +92,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	if status, _ := r.fetch("http://" + r.at.Health + "/healthz"); status != http.StatusOK {
 		t.Errorf("healthz says %d while requests finish", status)
 	}
-	r.until("new connections are refused", func() bool {
-		fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		res, err := fresh.Get("http://" + r.at.Gateway + "/v1/models")
-		if err == nil {
-			res.Body.Close()
-		}
-		return errors.Is(err, syscall.ECONNREFUSED)
-	})
+	r.refuses(r.at.Gateway)
 	r.release()
 	running.allWell(t)
 	r.over()
@@ -115,10 +109,38 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	}
 }
 
+// refuses waits until nobody can connect to a listener any more.
+func (r *rig) refuses(address string) {
+	r.t.Helper()
+	r.until("new connections are refused", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
+}
+
+// A balancer needs a moment to hear that the picker is not ready.
+func TestShutdownGoesOnServingWhileClientsAreThere(t *testing.T) {
+	opts := serveOptions(2)
+	opts.quiet = patience
+	r := start(t, opts)
+	r.ask("before", completionsPath, r.completion(words("b", 64), 1)) // leaves its connection open
+	r.stop()
+	r.unready()
+	fresh := &http.Transport{}
+	r.client.Transport, fresh = fresh, r.client.Transport.(*http.Transport)
+	r.ask("after", completionsPath, r.completion(words("a", 64), 1))
+	r.client.CloseIdleConnections()
+	fresh.CloseIdleConnections()
+	r.over()
+}
+
 func TestShutdownCutsWhatOutlastsTheDrainTime(t *testing.T) {
 	opts := serveOptions(2)
 	opts.RecordDir = t.TempDir()
-	opts.Drain = 50 * time.Millisecond
+	opts.Linger, opts.Drain = time.Millisecond, 50*time.Millisecond
 	r := start(t, opts)
 	r.hold(sim.Channels{Answers: true})
 	running := r.crowd("endless", 2, func(i int) object { return r.completion(words(fmt.Sprint(i), 64), 1) })
