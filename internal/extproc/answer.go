@@ -29,7 +29,7 @@ type answered struct {
 	buffer []byte              // of the renamer
 
 	clientGone bool // the stream ended as it does when the client went away
-	idle       bool // it was ended from here
+	aborted    bool // it was ended from here, or takes no messages any more
 	failed     bool // by a panic
 }
 
@@ -237,8 +237,6 @@ func (x *exchange) outcome() picker.End {
 	switch {
 	case a.failed:
 		e.Error = picker.ErrorInternal
-	case a.idle:
-		e.Error = picker.ErrorAborted
 	case a.complete, a.bodiless:
 		e.Error = a.fault()
 		if a.bodiless && e.Error == "" {
@@ -246,7 +244,7 @@ func (x *exchange) outcome() picker.End {
 		}
 	case a.clientGone:
 		e.Error = picker.ErrorClientGone
-	case a.seen:
+	case a.aborted, a.seen:
 		e.Error = picker.ErrorAborted
 	default:
 		e.Unknown = unseenResponse

@@ -35,7 +35,7 @@ type exchange struct {
 	stream extproc.ExternalProcessor_ProcessServer
 	in     extproc.ProcessingRequest
 	out    replies
-	send   sync.Mutex // of the stream: the timer may answer too
+	send   sync.Mutex // of the stream, and of the head's ID: the timer may answer too
 
 	modes modes
 	head  head
@@ -61,7 +61,7 @@ const (
 func newExchange(s *Server, stream extproc.ExternalProcessor_ProcessServer) *exchange {
 	s.counts.requests.Add(1)
 	s.counts.streams.Add(1)
-	x := &exchange{server: s, stream: stream, body: gathered{budget: s.bodies}}
+	x := &exchange{server: s, stream: stream, modes: modesOf(nil), body: gathered{budget: s.bodies}}
 	x.timer = time.AfterFunc(s.cfg.BodyTimeout, x.expire)
 	return x
 }
@@ -70,6 +70,9 @@ func newExchange(s *Server, stream extproc.ExternalProcessor_ProcessServer) *exc
 func (x *exchange) take(m *extproc.ProcessingRequest) error {
 	if m.GetObservabilityMode() {
 		return x.mismatch("observability_mode is on: the gateway ignores what the picker says")
+	}
+	if !x.modes.told { // what comes first tells; that is the answer when another filter gave it
+		x.modes = modesOf(m.GetProtocolConfig())
 	}
 	switch x.progress.Load() {
 	case refused:
@@ -105,21 +108,24 @@ func (x *exchange) mismatch(what string) error {
 	return status.Error(codes.FailedPrecondition, "eppctl: "+what)
 }
 
-var errIdle = errors.New("nothing came for too long")
+var (
+	errIdle = errors.New("nothing came for too long")
+	errSlow = errors.New("the body did not come in time")
+)
 
-// expire is what the timer does: a body that does not come to its end is
-// answered with 408, a stream on which nothing comes any more is ended.
+// expire is what the timer does: it ends a stream on which nothing comes any
+// more, and one whose body does not come to its end, which is answered with 408.
 func (x *exchange) expire() {
+	cause := errIdle
 	if x.progress.CompareAndSwap(gathering, refused) {
+		cause = errSlow
 		_ = x.sendRefusal(&request.Error{ // the stream may have ended just now
 			Status: 408, Code: "body_timeout", Param: "body",
 			Message: "the body did not come within " + x.server.cfg.BodyTimeout.String(),
 		})
-		x.timer.Reset(x.server.cfg.IdleTimeout)
-		return
 	}
 	if cancel, ok := x.stream.Context().Value(cancelKey{}).(context.CancelCauseFunc); ok {
-		cancel(errIdle)
+		cancel(cause)
 	}
 }
 
@@ -136,10 +142,13 @@ func (x *exchange) drain() error {
 // closed turns the error with which receiving ended into the one to return.
 func (x *exchange) closed(err error) error {
 	x.answer.clientGone = errors.Is(err, io.EOF)
-	if errors.Is(context.Cause(x.stream.Context()), errIdle) {
+	switch cause := context.Cause(x.stream.Context()); {
+	case errors.Is(cause, errIdle):
 		x.server.counts.idle.Add(1)
-		x.answer.idle = true
+		x.answer.aborted = true
 		return status.Error(codes.DeadlineExceeded, "eppctl: "+errIdle.Error())
+	case errors.Is(cause, errSlow):
+		return status.Error(codes.DeadlineExceeded, "eppctl: "+errSlow.Error())
 	}
 	if x.answer.clientGone && x.progress.Load() != gathering {
 		return nil

@@ -11,7 +11,7 @@ import (
 )
 
 // gathered is a request body on its way through, as the pieces in which it came:
-// what has come costs its own size and no more.
+// what has come costs its own size and little more.
 type gathered struct {
 	budget *body.Budget
 	pieces [][]byte
@@ -21,6 +21,11 @@ type gathered struct {
 
 var errNoMemory = errors.New("no memory for the body")
 
+// pieceCost is what a piece takes beside its bytes, which a client may send one
+// by one: its place in the list, twice while that grows, and the allocator's
+// rounding.
+const pieceCost = 64
+
 // add takes the next piece, within the limits of size and memory. It keeps p.
 func (g *gathered) add(p []byte, limit int64) error {
 	if len(p) == 0 {
@@ -29,7 +34,7 @@ func (g *gathered) add(p []byte, limit int64) error {
 	if g.size+int64(len(p)) > limit {
 		return tooLarge(limit)
 	}
-	if !g.reserve(int64(len(p))) {
+	if !g.reserve(int64(len(p)) + pieceCost) {
 		return errNoMemory
 	}
 	g.size += int64(len(p))
@@ -45,8 +50,7 @@ func (g *gathered) reserve(n int64) bool {
 	return true
 }
 
-// join makes one text of the pieces, which it needs a second time the memory for
-// while it does.
+// join makes one text of the pieces.
 func (g *gathered) join() ([]byte, error) {
 	switch len(g.pieces) {
 	case 0:
@@ -54,13 +58,26 @@ func (g *gathered) join() ([]byte, error) {
 	case 1:
 		return g.pieces[0], nil
 	}
-	if !g.reserve(g.size) {
-		return nil, errNoMemory
+	if err := g.exchange(func() ([]byte, error) { return slices.Concat(g.pieces...), nil }); err != nil {
+		return nil, err
 	}
-	g.pieces = [][]byte{slices.Concat(g.pieces...)}
+	return g.pieces[0], nil
+}
+
+// exchange puts another text of about the same size in the body's place, which
+// takes the memory a second time while both are there.
+func (g *gathered) exchange(with func() ([]byte, error)) error {
+	if !g.reserve(g.size) {
+		return errNoMemory
+	}
+	text, err := with()
+	if err != nil {
+		return err
+	}
+	g.pieces = [][]byte{text}
 	g.budget.Give(g.size)
 	g.held -= g.size
-	return g.pieces[0], nil
+	return nil
 }
 
 // release forgets the body.

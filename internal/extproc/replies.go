@@ -204,8 +204,11 @@ func trailersReply(ofRequest bool, trailers *core.HeaderMap) *extproc.Processing
 func (x *exchange) sendRefusal(e *request.Error) error {
 	x.server.counts.refused.Add(1)
 	set := []*core.HeaderValueOption{header("content-type", "application/json")}
-	if x.head.id != "" {
-		set = append(set, header(steering.RequestID, x.head.id))
+	x.send.Lock()
+	id := x.head.id
+	x.send.Unlock()
+	if id != "" {
+		set = append(set, header(steering.RequestID, id))
 	}
 	if dropped := picker.Dropped(e); dropped != "" {
 		wait := (x.server.cfg.RetryAfter + time.Second - 1) / time.Second

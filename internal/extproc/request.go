@@ -25,9 +25,10 @@ func (x *exchange) requestHeaders(m *extproc.ProcessingRequest, h *extproc.HttpH
 		return x.mismatch("request headers came twice")
 	}
 	x.began = time.Now()
-	x.modes = modesOf(m.GetProtocolConfig())
 	cfg := &x.server.cfg
+	x.send.Lock()
 	err := x.head.read(h.GetHeaders(), cfg)
+	x.send.Unlock()
 	x.head.client = sourceAddress(m.GetAttributes())
 	if x.server.counts.streams.Load() > int64(cfg.MaxStreams) {
 		err = errTooMany
@@ -76,10 +77,10 @@ func (x *exchange) lateBody(b *extproc.HttpBody) error {
 	switch {
 	case x.modes.request == streamed, x.modes.request == none:
 		return x.write(unchangedRequestBody)
-	case len(b.GetBody()) > 0:
+	case len(b.GetBody()) > 0 && !b.GetEndOfStream():
 		return x.mismatch("a piece of the body came after its end")
 	}
-	// Envoy has been seen to end a body twice.
+	// Envoy has been seen to deliver the last piece twice.
 	x.server.counts.secondEnds.Add(1)
 	return nil
 }
@@ -92,6 +93,10 @@ func (x *exchange) requestTrailers(t *extproc.HttpTrailers) error {
 	trailers := func() error { return x.write(trailersReply(true, t.GetTrailers())) }
 	if x.progress.Load() == decided {
 		return trailers()
+	}
+	if x.modes.request == buffered || x.modes.request == bufferedPartial {
+		// The headers are answered, and no body came with which their mutation could go.
+		return x.refuse(&request.Error{Status: http.StatusBadRequest, Param: "body", Message: "there is no body, but trailers"})
 	}
 	return x.route(func() error {
 		if err := x.replyAll(false); err != nil {
@@ -193,11 +198,9 @@ func (x *exchange) rename(asked, model string) error {
 	if served == asked || asked == "" || len(x.body.pieces) == 0 {
 		return nil
 	}
-	text, err := request.RewriteModel(x.body.pieces[0], served)
-	if err != nil {
+	if err := x.body.exchange(func() ([]byte, error) { return request.RewriteModel(x.body.pieces[0], served) }); err != nil {
 		return err
 	}
-	x.body.pieces[0] = text
 	x.asked, x.served = asked, served
 	return nil
 }
@@ -208,10 +211,6 @@ func (x *exchange) refuse(err error) error {
 		return nil
 	}
 	x.body.release()
-	if x.pick != nil { // what failed came after the decision
-		x.pick.Done(picker.End{Status: http.StatusInternalServerError, Error: picker.ErrorInternal, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1})
-		x.pick = nil
-	}
 	if errors.Is(err, errNoMemory) || errors.Is(err, errTooMany) {
 		x.server.counts.overloaded.Add(1)
 		err = &request.Error{
@@ -219,7 +218,12 @@ func (x *exchange) refuse(err error) error {
 			Message: "too many requests are in flight; try again",
 		}
 	}
-	return x.sendRefusal(picker.ClientError(err))
+	told := picker.ClientError(err)
+	if x.pick != nil { // what failed came after the decision
+		x.pick.Done(picker.End{Status: told.Status, Error: picker.ErrorInternal, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1})
+		x.pick = nil
+	}
+	return x.sendRefusal(told)
 }
 
 // sourceAddress is the client's address when the gateway tells it, without a

@@ -144,6 +144,7 @@ func (s *Server) Process(stream extproc.ExternalProcessor_ProcessServer) (err er
 			return x.closed(err)
 		}
 		err := x.take(&x.in)
+		x.answer.aborted = err != nil
 		if errors.Is(err, errSend) {
 			err = x.drain()
 		}
