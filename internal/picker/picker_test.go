@@ -508,7 +508,7 @@ func TestLedgerOverRandomHistories(t *testing.T) {
 		f := newFleet(t, 3, nil)
 		var open []*Pick
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
-			switch rapid.SampledFrom([]string{"pick", "pick", "answer", "done", "scrape", "second", "shrink", "grow"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"pick", "pick", "answer", "done", "scrape", "second", "served", "shrink", "grow"}).Draw(rt, "step") {
 			case "pick":
 				if k, err := f.Pick(context.Background(), call(prompt(32, 1))); err == nil {
 					open = append(open, k)
@@ -524,6 +524,10 @@ func TestLedgerOverRandomHistories(t *testing.T) {
 			case "second":
 				if len(open) > 0 {
 					open[rapid.IntRange(0, len(open)-1).Draw(rt, "k")].Second("refused")
+				}
+			case "served":
+				if len(open) > 0 {
+					open[rapid.IntRange(0, len(open)-1).Draw(rt, "k")].ServedBy(fmt.Sprintf("127.0.0.1:%d", rapid.IntRange(8000, 8004).Draw(rt, "port")))
 				}
 			case "scrape":
 				f.scrape(2)

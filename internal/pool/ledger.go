@@ -63,9 +63,13 @@ func (r *Reservation) settle() {
 	}
 }
 
-// book opens the reservation on e.
+// book opens the reservation on e, also one that was released in the same step.
 func (r *Reservation) book(p *Pool, e *endpoint, now instant) {
-	*r = Reservation{pool: p, endpoint: e, pickedAt: now, pending: true, open: true}
+	if r.pool == nil {
+		r.pool = p // once: it is read without the lock
+	}
+	r.endpoint, r.pickedAt, r.last = e, now, 0
+	r.pending, r.open, r.evicted = true, true, false
 	e.inFlight++
 	e.pending++
 	push(&e.reservations, r)

@@ -503,6 +503,73 @@ func TestMembership(t *testing.T) {
 	})
 }
 
+func TestCanonicalAddress(t *testing.T) {
+	for given, want := range map[string]string{
+		"10.0.0.1:8000":              "10.0.0.1:8000",
+		"[::ffff:10.0.0.1]:8000":     "10.0.0.1:8000",
+		"[2001:DB8:0:0:0:0:0:1]:080": "[2001:db8::1]:80",
+		"[fe80::1%eth0]:80":          "[fe80::1%eth0]:80",
+		"engine.local:8000":          "engine.local:8000",
+		"10.0.0.1":                   "10.0.0.1",
+		"10.0.0.1:99999":             "10.0.0.1:99999",
+		"":                           "",
+	} {
+		if got := CanonicalAddress(given); got != want || CanonicalAddress(got) != want {
+			t.Errorf("CanonicalAddress(%q) = %q, want %q", given, got, want)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { CanonicalAddress("10.0.0.1:8000") }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestReassign(t *testing.T) {
+	for _, tc := range []struct {
+		name, to string
+		before   func(*Pool, *Reservation)
+		pod      string // that has the request; "" = none
+		pending  int
+		moved    bool
+	}{
+		{"to another", "127.0.0.1:8001", nil, "b", 1, true},
+		{"to where it is", "127.0.0.1:8000", nil, "a", 1, false},
+		{"to nobody", "127.0.0.1:9999", nil, "a", 1, false},
+		{"what was answered stays so", "127.0.0.1:8001", func(_ *Pool, r *Reservation) { r.Answered() }, "b", 0, true},
+		{"what has ended stays so", "127.0.0.1:8001", func(_ *Pool, r *Reservation) { r.Release() }, "", 0, false},
+		{"to one that failed", "127.0.0.1:8001", func(p *Pool, _ *Reservation) { p.Refused("b", "127.0.0.1:8001", "reset") }, "b", 1, true},
+		{"from one that left", "127.0.0.1:8001", func(p *Pool, _ *Reservation) { _ = p.Set(members("a", "b")[1:]) }, "b", 1, true},
+		{"to one that left", "127.0.0.1:8001", func(p *Pool, _ *Reservation) { _ = p.Set(members("a")) }, "a", 1, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, _ := newPool(t, "a", "b")
+			r := new(Reservation)
+			if _, chosen, _ := p.Choose(nil, &Query{}, decider{t}, r); chosen != 0 {
+				p.Reassign(r, "127.0.0.1:8000") // nothing is known of the two: the seed chose
+			}
+			if tc.before != nil {
+				tc.before(p, r)
+			}
+			name, address, moved := p.Reassign(r, tc.to)
+			if moved != tc.moved || (moved && (name != "b" || address != tc.to)) {
+				t.Errorf("moved to %q at %q: %v", name, address, moved)
+			}
+			for _, v := range p.Views() {
+				inFlight, pending := 0, 0
+				if v.State.Pod == tc.pod {
+					inFlight, pending = 1, tc.pending
+				}
+				if v.State.InFlight != inFlight || v.State.Pending != pending || v.Departed {
+					t.Errorf("%s: %d in flight, %d pending, departed %v", v.State.Pod, v.State.InFlight, v.State.Pending, v.Departed)
+				}
+			}
+			r.Release()
+			if p.InFlight() != 0 {
+				t.Errorf("%d in flight at the end", p.InFlight())
+			}
+		})
+	}
+}
+
 func TestMove(t *testing.T) {
 	book := func(t *testing.T) (*Pool, *Reservation) {
 		p, _ := newPool(t, "a", "b")

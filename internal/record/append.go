@@ -273,7 +273,8 @@ func tens(d time.Duration) uint32 {
 
 // bodyWait is d in microseconds, rounded up, so that what was told is never 0.
 func bodyWait(d time.Duration) uint32 {
-	return uint32(min((max(d, 0)+time.Microsecond-1)/time.Microsecond, math.MaxUint32))
+	const longest = math.MaxUint32 * time.Microsecond
+	return uint32((min(max(d, 0), longest) + time.Microsecond - 1) / time.Microsecond)
 }
 
 // nanoseconds is t since 1970, or noTime beyond the years 1678 to 2261.

@@ -76,6 +76,9 @@ func drawEntry(t *rapid.T) *record.Entry {
 	e.Roster = rapid.Uint64().Draw(t, "roster")
 	e.Fingerprints = rapid.SliceOfN(rapid.Uint64(), 0, 100).Draw(t, "fingerprints")
 	e.PredictedCached = rapid.IntRange(-1, 1<<20).Draw(t, "predicted")
+	if rapid.Bool().Draw(t, "a gateway in front") {
+		front(t, e)
+	}
 	if e.Picked >= 0 && rapid.Bool().Draw(t, "another policy") {
 		var eligible []int
 		for i := range e.Decision.Results {
@@ -86,6 +89,14 @@ func drawEntry(t *rapid.T) *record.Entry {
 		e.Policy, e.Picked = "random", rapid.SampledFrom(eligible).Draw(t, "picked")
 	}
 	return e
+}
+
+func front(t *rapid.T, e *record.Entry) {
+	e.Gateway = &record.Gateway{Kind: "envoy", RequestBody: rapid.String().Draw(t, "request body")}
+	e.Subset = rapid.SampledFrom([][]string{nil, {}, {"10.0.0.1:8000", "[::1]:1", "bad\xff"}, make([]string, 1<<17)}).Draw(t, "subset")
+	e.SubsetUnknown = rapid.IntRange(0, 1<<17).Draw(t, "unknown")
+	e.Fallbacks = rapid.IntRange(0, 300).Draw(t, "fallbacks")
+	e.Timings.BodyWait = time.Duration(rapid.Int64().Draw(t, "body wait"))
 }
 
 func drawRequest(t *rapid.T, n int) *score.InferenceRequest {

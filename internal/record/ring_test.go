@@ -355,8 +355,13 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 			t.Errorf("%d pods: %v allocations", pods, n)
 		}
 	}
-	h := ring.Append(plainEntry(1, 8))
+	behind := fronted(addresses(12), 3, 2)
+	if n := testing.AllocsPerRun(300, func() { ring.Append(behind) }); n != 0 {
+		t.Errorf("behind a gateway: %v allocations", n)
+	}
+	h := ring.Append(behind)
 	o := done(200)
+	o.Flags, o.Details = "UF,URX", "via_upstream"
 	if n := testing.AllocsPerRun(100, func() { ring.Complete(h, o) }); n != 0 {
 		t.Errorf("Complete: %v allocations", n)
 	}
