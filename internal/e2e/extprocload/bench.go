@@ -77,6 +77,9 @@ func compare(ctx context.Context, o *benchOptions, only *regexp.Regexp, s *cli.S
 	}
 	defer os.RemoveAll(dir)
 	b, err := newBench(ctx, dir, o.eppctl, s)
+	if err == nil && o.eppctl == "" && !o.itself {
+		err = b.build(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -126,10 +126,11 @@ func newLoad(o *loadOptions) (*load, error) {
 		return nil, cli.WithHint(err, cli.ExitUsage, "see extprocload -h")
 	}
 	l := &load{o: o, picker: meter{pid: o.pid, page: o.metrics}, client: meter{pid: os.Getpid()}}
+	answer := o.work.answer()
 	for _, body := range bodies {
 		c := &call{body: body, pieces: requestBody(body, int(o.piece))}
 		if o.response == "json" {
-			c.answer, c.answers = answerBody, responseBody(answerBody, int(o.piece))
+			c.answer, c.answers = answer, responseBody(answer, int(o.piece))
 		}
 		l.calls = append(l.calls, c)
 	}

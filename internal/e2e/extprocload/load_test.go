@@ -27,7 +27,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bytes := int64(20 * (150_000 + len(answerBody)))
+	bytes := int64(20 * (150_000 + len(o.work.answer())))
 	if r.Errors != 0 || r.Endpoints != 1 || r.BytesSent != bytes || r.BytesReceived != bytes {
 		t.Errorf("result %+v, want 20 requests of %d bytes in all to one endpoint", r, bytes)
 	}
@@ -95,7 +95,7 @@ func TestMessagesAreEnvoys(t *testing.T) {
 	}{
 		{"json", 1 << 20, []string{
 			"RequestHeaders 12 FULL_DUPLEX_STREAMED", "RequestBody 150000 end=false", "RequestBody 0 end=true",
-			"ResponseHeaders 6 10.0.0.1:8000", fmt.Sprintf("ResponseBody %d end=false", len(answerBody)), "ResponseBody 0 end=true",
+			"ResponseHeaders 6 10.0.0.1:8000", fmt.Sprintf("ResponseBody %d end=false", len(options("").work.answer())), "ResponseBody 0 end=true",
 		}},
 		{"none", 100_000, []string{
 			"RequestHeaders 12 FULL_DUPLEX_STREAMED", "RequestBody 100000 end=false", "RequestBody 50000 end=false", "RequestBody 0 end=true",

@@ -34,21 +34,13 @@ type bench struct {
 // pair is one run of each picker with the same work.
 type pair struct{ ours, noop *result }
 
-// newBench builds what is measured.
+// newBench makes a bench for an eppctl; "" has to be built.
 func newBench(ctx context.Context, dir, eppctl string, s *cli.Streams) (*bench, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	b := &bench{dir: dir, self: self, eppctl: eppctl, pods: 100, streams: s}
-	if eppctl == "" {
-		b.eppctl = b.file("eppctl")
-		build := exec.CommandContext(ctx, "go", "build", "-o", b.eppctl, ".")
-		build.Stdout, build.Stderr = s.Err, s.Err
-		if err := build.Run(); err != nil {
-			return nil, fmt.Errorf("build eppctl: %w", err)
-		}
-	}
 	var listen net.ListenConfig
 	ln, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -56,6 +48,16 @@ func newBench(ctx context.Context, dir, eppctl string, s *cli.Streams) (*bench, 
 	}
 	b.reports = ln.Addr().String()
 	return b, errors.Join(ln.Close(), os.WriteFile(b.file("token"), []byte(rand.Text()+"\n"), 0o600))
+}
+
+func (b *bench) build(ctx context.Context) error {
+	b.eppctl = b.file("eppctl")
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.eppctl, ".")
+	build.Stdout, build.Stderr = b.streams.Err, b.streams.Err
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("build eppctl: %w", err)
+	}
+	return nil
 }
 
 func (b *bench) file(name string) string { return filepath.Join(b.dir, name) }

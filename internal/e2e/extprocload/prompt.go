@@ -14,11 +14,6 @@ const chatPath = "/v1/chat/completions"
 // maxPromptBytes bounds the bodies that are made before the load begins.
 const maxPromptBytes = 1 << 30
 
-// answerBody is what every pod answers.
-var answerBody = []byte(`{"id":"chatcmpl-7d1f","object":"chat.completion","created":1764504000,"model":"m","choices":[{"index":0,` +
-	`"message":{"role":"assistant","content":"` + strings.Repeat("All of it is well. ", 12) + `"},"finish_reason":"stop"}],` +
-	`"usage":{"prompt_tokens":1024,"total_tokens":1088,"completion_tokens":64,"prompt_tokens_details":{"cached_tokens":960}}}`)
-
 // workload is what distinguishes the requests of a run.
 type workload struct {
 	model   string
@@ -43,6 +38,17 @@ func (w workload) bodies() ([][]byte, error) {
 		}
 	}
 	return out, nil
+}
+
+// answer is what a pod answers: it had all of the prompt in its cache, as the fleet
+// reports.
+func (w workload) answer() []byte {
+	const bytesPerToken = 4
+	prompt := w.bytes / bytesPerToken
+	return fmt.Appendf(nil, `{"id":"chatcmpl-7d1f","object":"chat.completion","created":1764504000,"model":%q,"choices":[{"index":0,`+
+		`"message":{"role":"assistant","content":"%s"},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"total_tokens":%d,`+
+		`"completion_tokens":64,"prompt_tokens_details":{"cached_tokens":%d}}}`,
+		w.model, strings.Repeat("All of it is well. ", 12), prompt, prompt+64, prompt)
 }
 
 // body is the nth prompt: a system prompt of three quarters and a question, with

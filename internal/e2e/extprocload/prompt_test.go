@@ -10,8 +10,8 @@ import (
 )
 
 func TestBodies(t *testing.T) {
-	if !json.Valid(answerBody) {
-		t.Error("the answer is no JSON")
+	if answer := (workload{model: `a "model"`}).answer(); !json.Valid(answer) {
+		t.Errorf("the answer is no JSON: %s", answer)
 	}
 	for bytesWanted := 400; bytesWanted < 800; bytesWanted++ {
 		w := workload{model: "a/model", bytes: bytesWanted, prompts: 2}
