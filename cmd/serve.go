@@ -12,12 +12,13 @@ import (
 	"github.com/eppctl/eppctl/internal/serve"
 )
 
-const serveLong = `Run the picker with its embedded gateway.
+const serveLong = `Run the picker with its embedded gateway, and behind Envoy as an ext_proc server.
 
 With --sim N it brings its own fleet: N simulated vLLM pods, each a real HTTP
 server, so that everything can be tried without a GPU. With --endpoint or
 --endpoints it serves in front of real model servers. Requests go to the gateway as
-to any OpenAI-compatible server; every decision is recorded and can be explained.`
+to any OpenAI-compatible server; every decision is recorded and can be explained.
+Gateways that are made of Envoy ask for a pod at --extproc-addr instead.`
 
 func newServe(p *program, s *cli.Streams) *cobra.Command {
 	var f serveFlags

@@ -23,6 +23,7 @@ type extprocServer struct {
 	service  *extproc.Server
 	server   *grpc.Server
 	listener *counted
+	tls      *serverTLS   // nil without TLS
 	certs    *certs.Files // nil without files
 
 	endWatches context.CancelFunc
@@ -51,7 +52,7 @@ func (s *Server) buildExtproc(aliases map[string]string) (err error) {
 	if err != nil {
 		return err
 	}
-	creds, err := s.credentials(e)
+	creds, err := s.secure(e)
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,9 @@ func (s *Server) buildExtproc(aliases map[string]string) (err error) {
 	return s.registerExtproc()
 }
 
-// credentials are those of the listener: of two files, made now, or none.
-func (s *Server) credentials(e *extprocServer) (credentials.TransportCredentials, error) {
+// secure chooses the listener's credentials: of two files, made now, or none.
+func (s *Server) secure(e *extprocServer) (credentials.TransportCredentials, error) {
+	var current func() *tls.Certificate
 	switch s.tlsMode() {
 	case tlsPlaintext:
 		return insecure.NewCredentials(), nil
@@ -74,14 +76,16 @@ func (s *Server) credentials(e *extprocServer) (credentials.TransportCredentials
 		if err != nil {
 			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 		}
-		e.certs = files
-		return credentials.NewTLS(certs.Config(files.Certificate)), nil
+		e.certs, current = files, files.Certificate
+	default:
+		own, err := certs.SelfSigned()
+		if err != nil {
+			return nil, err
+		}
+		current = func() *tls.Certificate { return own }
 	}
-	own, err := certs.SelfSigned()
-	if err != nil {
-		return nil, err
-	}
-	return credentials.NewTLS(certs.Config(func() *tls.Certificate { return own })), nil
+	e.tls = &serverTLS{config: certs.Config(current), logger: s.log}
+	return e.tls, nil
 }
 
 // How the ext_proc listener speaks, as the admin API shows it.

@@ -9,6 +9,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,6 +198,53 @@ func TestExtprocIsServed(t *testing.T) {
 			}
 			conn.Close()
 		})
+	}
+}
+
+// Envoy's health checks offer no protocol by ALPN.
+func TestClientsWithoutALPNAreServed(t *testing.T) {
+	r := start(t, serveOptions(1))
+	raw, err := tls.Dial("tcp", r.at.Extproc, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return raw, nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := r.serving(conn, "readiness"); got != "SERVING" {
+		t.Errorf("readiness is %s", got)
+	}
+}
+
+func TestAClientWithoutTLSIsToldOf(t *testing.T) {
+	var log locked
+	opts := serveOptions(1)
+	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	r := start(t, opts)
+	port, err := net.Dial("tcp", r.at.Extproc) // only to see whether it is open
+	if err != nil {
+		t.Fatal(err)
+	}
+	port.Close()
+	for range 3 {
+		conn, err := net.Dial("tcp", r.at.Extproc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(conn) // until it is closed
+		conn.Close()
+	}
+	if got := r.ours("epp_extproc_handshake_failures_total"); got != "3" {
+		t.Errorf("%s failures are counted, want 3", got)
+	}
+	if n := strings.Count(log.String(), "the client does not speak TLS: let it, or start the picker with --plaintext"); n != 1 {
+		t.Errorf("it is told %d times:\n%s", n, log.String())
 	}
 }
 

@@ -163,7 +163,8 @@ func (s *Server) untilTheEnd(ctx, work context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
-		s.log.Info("shutting down", slog.Int("open", s.picker.Open()))
+		s.log.Info("shutting down", slog.Int("open", s.picker.Open()),
+			slog.Int("extprocConnections", s.listeners.extproc.connections()), slog.Int("gatewayConnections", s.listeners.gateway.connections()))
 	case <-work.Done():
 	}
 	return nil
