@@ -17,6 +17,7 @@ type answered struct {
 	complete bool // its end came
 	local    bool // it is the gateway's own, no pod's
 	bodiless bool // the gateway keeps the body to itself
+	partial  bool // or may have kept the rest of it
 
 	status   int
 	served   string // the endpoint that gave it, "" when not told
@@ -139,6 +140,7 @@ func (x *exchange) responseBody(b *extproc.HttpBody) error {
 		return nil
 	}
 	a.seen, a.complete = true, b.GetEndOfStream()
+	a.partial = !a.complete && x.modes.response == bufferedPartial
 	if len(p) > 0 && x.pick != nil && !a.local {
 		x.pick.FirstByte()
 	}
@@ -244,6 +246,8 @@ func (x *exchange) outcome() picker.End {
 		}
 	case a.clientGone:
 		e.Error = picker.ErrorClientGone
+	case a.partial && !a.aborted:
+		e.Unknown = unseenBody
 	case a.aborted, a.seen:
 		e.Error = picker.ErrorAborted
 	default:

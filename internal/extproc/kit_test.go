@@ -45,6 +45,7 @@ type setup struct {
 	picker picker.Config
 	models []pool.ModelEntry
 	pods   []string // addresses
+	queue  float64  // requests that wait at the first pod
 	// wrap puts something between the server and the picker.
 	wrap func(*picker.Picker) Picker
 }
@@ -75,7 +76,7 @@ func newSite(tb testing.TB, change func(*setup)) *site {
 	if err := s.pool.Set(members); err != nil {
 		tb.Fatal(err)
 	}
-	s.queues()
+	s.queues(set.queue)
 	set.picker.Pool = s.pool
 	var err error
 	if s.picker, err = picker.New(set.picker); err != nil {
@@ -99,13 +100,13 @@ func newSite(tb testing.TB, change func(*setup)) *site {
 
 func podAddress(i int) string { return fmt.Sprintf("10.0.0.%d:8000", i+1) }
 
-// queues scrapes and probes all pods; each has more waiting than the one before.
-func (s *site) queues() {
+// queues scrapes and probes all pods; each has two more waiting than the one before.
+func (s *site) queues(first float64) {
 	now := time.Now()
 	for i, t := range s.pool.Targets() {
 		known := engine.Value{Known: true}
 		page := engine.Page{Waiting: known, Running: known, KVUsage: known, AdaptersState: known}
-		page.Waiting.V = float64(2 * i)
+		page.Waiting.V = first + float64(2*i)
 		s.pool.Scraped(t, engine.Scrape{Page: page, Start: now, End: now})
 		s.pool.Probed(t, engine.Probe{Healthy: true, At: now})
 	}
@@ -160,6 +161,14 @@ func (s *site) settled(tb testing.TB) {
 	if st.BodyBytes != 0 || st.Streams != 0 || st.Waiting != 0 {
 		tb.Errorf("%d bytes of bodies, %d streams and %d picks are held, want none", st.BodyBytes, st.Streams, st.Waiting)
 	}
+}
+
+// abandon gives up on requests whose end no test has told, and is settled then.
+func (s *site) abandon(tb testing.TB) {
+	tb.Helper()
+	time.Sleep(s.cfg.EndTimeout)
+	synctest.Wait()
+	s.settled(tb)
 }
 
 // records are the decisions so far, newest first.
