@@ -73,10 +73,14 @@ func Is(name string) bool {
 	return false
 }
 
-// Pattern is [Is] as a regular expression (RE2) that matches the whole of a name
-// in lower case: for gateways, which strip before we see a request.
-func Pattern() string {
-	return "(" + strings.ReplaceAll(strings.Join(prefixes, "|"), "-", "[-_]") + ").*"
+// Patterns are [Is] as regular expressions (RE2), one of which matches the whole of
+// a name in lower case: for gateways, which strip before we see a request.
+func Patterns() []string {
+	patterns := make([]string, len(prefixes))
+	for i, prefix := range prefixes {
+		patterns[i] = strings.ReplaceAll(prefix, "-", "[-_]") + ".*"
+	}
+	return patterns
 }
 
 // Strip removes the headers that steer.

@@ -11,7 +11,7 @@ import (
 
 // case X6
 func TestIs(t *testing.T) {
-	pattern := regexp.MustCompile("^(?:" + Pattern() + ")$")
+	pattern := regexp.MustCompile("^(?:" + strings.Join(Patterns(), "|") + ")$")
 	for _, name := range []string{
 		Endpoint, Pod, Dropped, Destination, Subset, Served, Scores,
 		"x_gateway_destination_endpoint", "x-prefiller-host-port", "x-prefiller-url", "x-encoder-hosts-ports",
