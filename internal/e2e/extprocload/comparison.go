@@ -112,7 +112,8 @@ func (c *comparison) hold(name string, h *held) {
 	if h.Holding.RSSBytes != nil && h.Before.RSSBytes != nil {
 		one("RSS beyond idle, MiB", float64(*h.Holding.RSSBytes-*h.Before.RSSBytes)/mb, 0, "")
 	}
-	one("streams refused", float64(h.Refused), 0, h.First)
+	status, _, _ := strings.Cut(h.First, " {") // the error's document is too long for a cell
+	one("streams refused", float64(h.Refused), 0, status)
 }
 
 func limited(work, name string, v, most float64, note string) figure {

@@ -55,7 +55,7 @@ func TestVerdicts(t *testing.T) {
 func TestHeldBodies(t *testing.T) {
 	const mb = 1 << 20
 	h := &held{
-		HeldBytes: 300 * mb, Refused: 7, First: "status 429",
+		HeldBytes: 300 * mb, Refused: 7, First: `status 429 {"error":{}}`,
 		Before:  &usage{HeapBytes: new(10.0 * mb), RSSBytes: new(int64(20 * mb))},
 		Holding: &usage{HeapBytes: new(410.0 * mb), RSSBytes: new(int64(520 * mb))},
 	}
