@@ -10,6 +10,7 @@ import (
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/serve"
+	"github.com/eppctl/eppctl/internal/telemetry"
 )
 
 const serveLong = `Run the picker with its embedded gateway, and behind Envoy as an ext_proc server.
@@ -53,7 +54,9 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 	if f.checkConfig || f.printConfig {
 		return f.showConfig(&cfg, p, s)
 	}
-	opts, err := f.options(cfg, p, s, c)
+	log := telemetry.NewLines(s.Err)
+	defer log.Close()
+	opts, err := f.options(cfg, p, s, log, c)
 	if err != nil {
 		return usage(err, c)
 	}

@@ -28,7 +28,7 @@ const minRecordMemory = 1 << 20
 const maxBody = 1 << 30
 
 // options turns flags into what serve needs.
-func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, c *cobra.Command) (*serve.Options, error) {
+func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, log io.Writer, c *cobra.Command) (*serve.Options, error) {
 	o := &serve.Options{
 		Config: cfg, Custom: p.custom, Scorers: p.scorers, EndpointsFile: f.endpointsFile, RecordDir: f.recordDir,
 		AllowWrite: f.allowWrite, AddrFile: f.addrFile, Linger: f.drain, Drain: f.drain, ReportToken: f.reportToken, Level: new(slog.LevelVar),
@@ -62,7 +62,7 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, c *c
 	level, err := telemetry.LevelSources{Flag: f.logLevel, Getenv: s.Env}.Level()
 	try(err)
 	o.Level.Set(level)
-	o.Logger = telemetry.Logger(s.Err, o.Level)
+	o.Logger = telemetry.Logger(log, o.Level)
 	try(f.simOptions(o, s))
 	if f.sim == 0 && o.ReportToken == "" { // without a fleet and a token nobody may report
 		if c.Flags().Changed("report-addr") || cfg.Addresses.Report != config.Default().Addresses.Report {

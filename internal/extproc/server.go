@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -104,6 +105,9 @@ func (s *Server) Options() []grpc.ServerOption {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.InTapHandle(cancellable),
 		grpc.WaitForHandlers(true),
+		// Goroutines that stay, with the stack that a stream needs: growing one costs
+		// as much as the decision. More streams than these get one of their own.
+		grpc.NumStreamWorkers(uint32(8 * runtime.GOMAXPROCS(0))),
 	}
 }
 
