@@ -159,7 +159,7 @@ func (x *exchange) passOn(p []byte, last bool) error {
 	a := &x.answer
 	if a.rename != nil {
 		a.buffer = a.rename.Append(a.buffer[:0], p)
-		if last || x.modes.response == buffered {
+		if last || x.modes.response == buffered || x.modes.response == bufferedPartial {
 			a.buffer = a.rename.Flush(a.buffer)
 		}
 		p = a.buffer

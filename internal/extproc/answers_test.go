@@ -78,6 +78,30 @@ func TestAliasedModel(t *testing.T) {
 	})
 }
 
+// Of an answer whose rest passes unseen nothing is held back, and a request of
+// which more may follow keeps its name: nobody knows how long it is.
+func TestAliasedModelCut(t *testing.T) {
+	text := `{"id":1,"model":"org/base","x":1}`
+	bubble(t, aliased, func(t *testing.T, s *site) {
+		for n := 1; n <= len(text); n++ {
+			in := fmt.Sprintf(oddBody, "prod")
+			f := s.open(t, bufferedPartial, bufferedPartial)
+			f.send(post()).send(requestBody(in, n%2 == 0)).send(jsonHead("content-length", strconv.Itoa(len(text)))).send(responseBody(text[:n], false)).done()
+			if want := fmt.Sprintf(oddBody, map[bool]string{true: "org/base", false: "prod"}[n%2 == 0]); string(f.request.body) != want {
+				t.Fatalf("the pod gets %s, want %s", f.request.body, want)
+			}
+			want := text[:n]
+			if n%2 == 0 {
+				want = strings.Replace(want, `"org/base"`, `"prod"`, 1)
+			}
+			if string(f.response.body) != want {
+				t.Fatalf("the client gets %s, want %s", f.response.body, want)
+			}
+		}
+		s.settled(t)
+	})
+}
+
 // The name that a route asks for counts like one of the body; the newer spelling
 // of the header wins.
 func TestModelOfTheRoute(t *testing.T) {

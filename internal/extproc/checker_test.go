@@ -65,23 +65,23 @@ func (c *checker) sent(m *message) {
 	if c.immediate != nil {
 		return // it was on its way
 	}
-	legal := true
+	legal := !m.GetObservabilityMode()
 	switch r := m.GetRequest().(type) {
 	case *extproc.ProcessingRequest_RequestHeaders:
-		legal = !c.request.headers && !c.response.headers
+		legal = legal && !c.request.headers && !c.response.headers
 		c.request.begin(r.RequestHeaders)
 	case *extproc.ProcessingRequest_RequestBody:
-		legal = c.request.piece(r.RequestBody) && (!c.response.headers || c.request.mode == streamed)
+		legal = c.request.piece(r.RequestBody) && legal && (!c.response.headers || c.request.mode == streamed)
 	case *extproc.ProcessingRequest_RequestTrailers:
-		legal = c.request.tail(r.RequestTrailers) && (!c.response.headers || c.request.mode == streamed)
+		legal = c.request.tail(r.RequestTrailers) && legal && (!c.response.headers || c.request.mode == streamed)
 	case *extproc.ProcessingRequest_ResponseHeaders:
-		legal = !c.response.headers
+		legal = legal && !c.response.headers
 		c.response.begin(r.ResponseHeaders)
 		c.request.void = c.request.void || !c.request.ended // a local reply
 	case *extproc.ProcessingRequest_ResponseBody:
-		legal = c.response.piece(r.ResponseBody)
+		legal = c.response.piece(r.ResponseBody) && legal
 	case *extproc.ProcessingRequest_ResponseTrailers:
-		legal = c.response.tail(r.ResponseTrailers)
+		legal = c.response.tail(r.ResponseTrailers) && legal
 	}
 	c.broken = c.broken || !legal
 }
@@ -203,8 +203,8 @@ func (c *checker) whole(s *side, r *extproc.CommonResponse) {
 	case *extproc.BodyMutation_ClearBody:
 		text = nil
 	}
-	if s.mode == bufferedPartial && len(text) != len(s.pieces[s.piecesDone-1]) && !s.ended {
-		c.fault("a body changed of which more follows")
+	if s.mode == bufferedPartial && len(text) != len(s.pieces[s.piecesDone-1]) && !s.ended && s.fields.get("content-length") != "" {
+		c.fault("another length, though more of the body follows")
 	}
 	s.body = append(s.body, text...)
 }
@@ -287,7 +287,8 @@ func (c *checker) owed(name string, s *side) {
 // closed judges the end of the stream from the picker's side: ok says that it
 // ended without an error.
 func (c *checker) closed(ok bool) {
-	if ok && c.immediate == nil && c.request.headers && !c.request.void && (!c.request.ended || c.request.headersDone == 0) {
+	waits := c.request.mode != streamed && c.request.mode != none
+	if ok && c.immediate == nil && c.request.headers && !c.request.void && (waits && !c.request.ended || c.request.headersDone == 0) {
 		c.fault("the stream ended well before the request was answered")
 	}
 	if ok {

@@ -70,6 +70,16 @@ func (f *front) receive() {
 // is answered to them.
 func (f *front) send(ms ...*message) *front {
 	f.tb.Helper()
+	f.push(ms...)
+	f.take()
+	f.due()
+	f.report()
+	return f
+}
+
+// push sends messages and lets the picker take its time.
+func (f *front) push(ms ...*message) {
+	f.tb.Helper()
 	for _, m := range ms {
 		if f.config != nil || f.every != nil {
 			m = proto.CloneOf(m)
@@ -85,10 +95,6 @@ func (f *front) send(ms ...*message) *front {
 			f.tb.Fatal(err)
 		}
 	}
-	f.take()
-	f.due()
-	f.report()
-	return f
 }
 
 // take waits until nothing moves any more, and reads what came.

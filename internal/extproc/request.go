@@ -192,8 +192,12 @@ func (x *exchange) redirect(r *request.Request) (asked string, err error) {
 // maxModel bounds the name of a model in a header, in bytes.
 const maxModel = 1024
 
-// rename names the model in the body as the engines do.
+// rename names the model in the body as the engines do, unless more of it may
+// follow unseen: nobody could say then how long it is.
 func (x *exchange) rename(asked, model string) error {
+	if x.head.partial && x.modes.request == bufferedPartial {
+		return nil
+	}
 	served := cmp.Or(x.server.cfg.Aliases[model], model)
 	if served == asked || asked == "" || len(x.body.pieces) == 0 {
 		return nil
