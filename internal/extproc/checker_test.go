@@ -287,8 +287,9 @@ func (c *checker) owed(name string, s *side) {
 // closed judges the end of the stream from the picker's side: ok says that it
 // ended without an error.
 func (c *checker) closed(ok bool) {
-	waits := c.request.mode != streamed && c.request.mode != none
-	if ok && c.immediate == nil && c.request.headers && !c.request.void && (waits && !c.request.ended || c.request.headersDone == 0) {
+	r := &c.request
+	waits := r.mode == fullDuplex || (r.mode == buffered || r.mode == bufferedPartial) && r.piecesDone == 0
+	if ok && c.immediate == nil && r.headers && !r.void && (waits && !r.ended || r.headersDone == 0) {
 		c.fault("the stream ended well before the request was answered")
 	}
 	if ok {

@@ -138,6 +138,19 @@ func (f *front) leave() {
 	f.ends()
 }
 
+// leaveOrDone leaves while the picker has not ended the stream.
+func (f *front) leaveOrDone() {
+	f.tb.Helper()
+	f.mu.Lock()
+	ended := f.err != nil
+	f.mu.Unlock()
+	if ended {
+		f.ends()
+		return
+	}
+	f.done()
+}
+
 // ends waits for the picker to end the stream.
 func (f *front) ends() error {
 	f.tb.Helper()

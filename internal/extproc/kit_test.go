@@ -46,6 +46,8 @@ type setup struct {
 	models []pool.ModelEntry
 	pods   []string // addresses
 	queue  float64  // requests that wait at the first pod
+	ring   *record.Ring
+	log    *logged
 	// wrap puts something between the server and the picker.
 	wrap func(*picker.Picker) Picker
 }
@@ -58,6 +60,7 @@ func newSite(tb testing.TB, change func(*setup)) *site {
 	tree := prefix.New()
 	logger := slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 	set := setup{
+		ring: s.ring, log: s.log,
 		pods:   []string{podAddress(0), podAddress(1), podAddress(2)},
 		server: Config{Clock: clock.Wall{}, Logger: logger},
 		picker: picker.Config{Tree: tree, Recorder: s.ring, Clock: clock.Wall{}, Weights: score.Default(), BlockSize: 16, Logger: logger},
