@@ -18,6 +18,7 @@ type Pick struct {
 	picker      *Picker
 	reservation pool.Reservation
 	handle      record.Handle
+	scratch     *scratch // of a decision that is not recorded yet
 	id, model   string
 	decisionID  [16]byte
 	arrival     time.Time
@@ -69,6 +70,15 @@ func (k *Pick) fill(s *scratch) {
 			break
 		}
 		k.fallbacks = append(k.fallbacks, fallback{pod.Endpoint, s.dec.Results[r.Pod].Score})
+	}
+}
+
+// Record records the decision and tells the observer, if that has not been done.
+// Only one goroutine at a time may call it or Done.
+func (k *Pick) Record() {
+	if s := k.scratch; s != nil {
+		k.scratch = nil
+		k.handle = k.picker.record(s)
 	}
 }
 
@@ -186,6 +196,7 @@ func (k *Pick) Done(end End) {
 	if !k.ended.CompareAndSwap(false, true) {
 		return
 	}
+	k.Record()
 	if end.ServedEndpoint != "" {
 		k.serve(end.ServedEndpoint)
 	}

@@ -140,6 +140,9 @@ type Call struct {
 	Client  string
 	Arrival time.Time     // by the picker's clock
 	Parsing time.Duration // wall time that reading the request took
+	// RecordLater: the caller calls [Pick.Record] when the gateway has its answer,
+	// so that recording and logging are out of the request's way.
+	RecordLater bool
 
 	// Gateway in front, that asks; nil for the embedded one.
 	Gateway *record.Gateway
@@ -195,8 +198,6 @@ func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 		return nil, &Refusal{Status: 404, Reason: "model-not-found", Detail: fmt.Sprintf("the model %q does not exist", c.Request.Model)}
 	}
 	s := p.scratch.Get().(*scratch)
-	defer p.scratch.Put(s)
-	defer s.forget()
 	s.prepare(p, c, model)
 	s.lookup(c.Request, model)
 	watch.lap(&watch.Lookup)
@@ -215,33 +216,41 @@ func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 	s.pods, s.picked, roster = p.cfg.Pool.Choose(s.pods[:0], &s.query, s, &pick.reservation)
 	watch.lap(&watch.Decide)
 	s.entry.Roster, s.entry.Timings = roster, watch.Timings
-	if err := p.finish(s, c, pick); err != nil {
-		return nil, err
+	s.entry.Picked, s.entry.PredictedCached = s.picked, s.predicted(c.Request)
+	if s.picked < 0 {
+		return nil, p.refuse(s, pick)
 	}
+	pick.fill(s)
+	pick.scratch = s
+	if !c.RecordLater {
+		pick.Record()
+	}
+	p.open.Add(1)
 	handedOut = true
 	return pick, nil
 }
 
-// finish records the decision and tells the observer.
-func (p *Picker) finish(s *scratch, c *Call, pick *Pick) error {
-	e := &s.entry
-	e.Picked = s.picked
-	e.PredictedCached = s.predicted(c.Request)
-	e.SubsetUnknown = s.unknownAddresses()
-	pick.handle = p.cfg.Recorder.Append(e)
+// record appends the decision, tells the observer, and gives the scratch memory
+// back.
+func (p *Picker) record(s *scratch) record.Handle {
+	s.entry.SubsetUnknown = s.unknownAddresses()
+	handle := p.cfg.Recorder.Append(&s.entry)
 	if p.cfg.Observer != nil {
-		p.cfg.Observer.Picked(e)
+		p.cfg.Observer.Picked(&s.entry)
 	}
-	if s.picked < 0 {
-		refusal := s.refusal()
-		p.cfg.Recorder.Complete(pick.handle, &record.Outcome{
-			Status: refusal.Status, Error: refusal.Reason, TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
-		})
-		return refusal
-	}
-	p.open.Add(1)
-	pick.fill(s)
-	return nil
+	s.forget()
+	p.scratch.Put(s)
+	return handle
+}
+
+// refuse records a decision in which no pod was picked.
+func (p *Picker) refuse(s *scratch, pick *Pick) error {
+	refusal := s.refusal()
+	pick.handle = p.record(s)
+	p.cfg.Recorder.Complete(pick.handle, &record.Outcome{
+		Status: refusal.Status, Error: refusal.Reason, TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
+	})
+	return refusal
 }
 
 // prepare fills in what is known before the look-up.
