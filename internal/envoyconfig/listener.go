@@ -161,7 +161,7 @@ func (c *Config) accessLogs() list {
 				"log_name":              "eppctl",
 				"transport_api_version": "V3",
 				"grpc_service":          object{"envoy_grpc": object{"cluster_name": cluster}},
-				"buffer_flush_interval": "0.1s",
+				"buffer_size_bytes":     0, // each entry at once: until it comes, the picker counts the request as running
 			},
 		}))
 	}
