@@ -87,13 +87,13 @@ func (s LevelSources) Level() (slog.Level, error) {
 // Logger writes JSON to w, one line an event. The level may be changed at any
 // time.
 func Logger(w io.Writer, level *slog.LevelVar) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: spellLevel}))
+	return slog.New(&handler{w: w, Handler: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: spellLevel})})
 }
 
-// spellLevel writes TRACE where slog would write DEBUG-4.
+// spellLevel is [levelText] for slog.
 func spellLevel(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) == 0 && a.Key == slog.LevelKey && a.Value.Any() == LevelTrace {
-		return slog.String(slog.LevelKey, "TRACE")
+	if level, ok := a.Value.Any().(slog.Level); ok && len(groups) == 0 && a.Key == slog.LevelKey {
+		return slog.String(slog.LevelKey, levelText(level))
 	}
 	return a
 }

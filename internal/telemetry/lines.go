@@ -3,11 +3,12 @@ package telemetry
 import (
 	"io"
 	"sync"
+	"time"
 )
 
 // Lines takes log lines off the hands of those who log: a goroutine of its own
-// writes them, as many at once as have come meanwhile. When the reader of the log
-// is slow, those who log wait; nothing is dropped.
+// writes them, as many at once as come within a few milliseconds. When the reader
+// of the log is slow, those who log wait; nothing is dropped.
 type Lines struct {
 	w      io.Writer
 	mu     sync.Mutex
@@ -17,8 +18,13 @@ type Lines struct {
 	done   chan struct{}
 }
 
-// maxLines is how much may wait to be written, in bytes.
-const maxLines = 1 << 20
+const (
+	// maxLines is how much may wait to be written, in bytes.
+	maxLines = 1 << 20
+	// gather is how long a line may wait for others, in wall time: a write costs as
+	// much as the formatting of several lines.
+	gather = 5 * time.Millisecond
+)
 
 // NewLines starts to write to w what is given to [Lines.Write].
 func NewLines(w io.Writer) *Lines {
@@ -39,8 +45,10 @@ func (l *Lines) Write(p []byte) (int, error) {
 	if l.closed {
 		return l.w.Write(p)
 	}
+	if len(l.buf) == 0 {
+		defer l.change.Broadcast()
+	}
 	l.buf = append(l.buf, p...)
-	l.change.Broadcast()
 	return len(p), nil
 }
 
@@ -64,6 +72,11 @@ func (l *Lines) run() {
 		}
 		if len(l.buf) == 0 {
 			return
+		}
+		if !l.closed {
+			l.mu.Unlock()
+			time.Sleep(gather)
+			l.mu.Lock()
 		}
 		l.buf, writing = writing[:0], l.buf
 		l.mu.Unlock()
