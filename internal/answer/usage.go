@@ -88,23 +88,78 @@ func parseUsage(text []byte) Usage {
 	if !bytes.HasPrefix(text, []byte{'{'}) { // mostly the null that engines send with every chunk but the last
 		return UnknownUsage
 	}
-	// Maps, because encoding/json matches fields of structs in any letter case.
-	var doc, details map[string]json.RawMessage
-	if json.Unmarshal(text, &doc) != nil {
+	if !json.Valid(text) {
 		return UnknownUsage
 	}
-	u := Usage{Prompt: tokens(doc["prompt_tokens"]), Cached: -1, Output: tokens(doc["completion_tokens"])}
-	if json.Unmarshal(doc["prompt_tokens_details"], &details) == nil {
-		u.Cached = tokens(details["cached_tokens"])
-	}
+	u := UnknownUsage
+	members(text, func(key, value []byte) {
+		switch string(key) {
+		case "prompt_tokens":
+			u.Prompt = tokens(value)
+		case "completion_tokens":
+			u.Output = tokens(value)
+		case "prompt_tokens_details":
+			u.Cached = -1
+			members(value, func(key, value []byte) {
+				if string(key) == "cached_tokens" {
+					u.Cached = tokens(value)
+				}
+			})
+		}
+	})
 	if u.Prompt >= 0 && u.Cached > u.Prompt {
 		u.Cached = -1 // one of them is wrong, and the prompt was counted by length
 	}
 	return u
 }
 
+// members walks the members of an object in valid JSON; of other values there
+// are none. Keys are given as written, without their quotes: engines escape
+// none.
+func members(text []byte, member func(key, value []byte)) {
+	if len(text) == 0 || text[0] != '{' {
+		return
+	}
+	var key []byte
+	depth, from := 0, 0 // from: where the value began
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '"':
+			end := stringEnd(text, i)
+			if depth == 1 && key == nil {
+				key = text[i+1 : end]
+			}
+			i = end
+		case '{', '[':
+			depth++
+		case ':':
+			if depth == 1 {
+				from = i + 1
+			}
+		case ',', '}', ']':
+			if depth == 1 && key != nil {
+				member(key, bytes.TrimSpace(text[from:i]))
+				key = nil
+			}
+			if c != ',' {
+				depth--
+			}
+		}
+	}
+}
+
+// stringEnd is where the string that begins at i has its closing quote.
+func stringEnd(text []byte, i int) int {
+	for i++; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}
+
 // tokens is a count of tokens, −1 for anything else.
-func tokens(text json.RawMessage) int {
+func tokens(text []byte) int {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt32 {
 		return -1

@@ -143,3 +143,30 @@ func FuzzUsage(f *testing.F) {
 		}
 	})
 }
+
+// FuzzUsageObject compares with encoding/json, which decodes escaped keys: those
+// are not ours.
+func FuzzUsageObject(f *testing.F) {
+	f.Add(`{"prompt_tokens":12,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}`)
+	f.Add(` { "prompt_tokens" : 1 , "a" : [ { "prompt_tokens" : 2 } , "}" ] , "prompt_tokens" : 5 } `)
+	f.Add(`{"prompt_tokens_details":{"cached_tokens":4,"x":{"cached_tokens":9}},"prompt_tokens_details":null}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, `\`) {
+			return
+		}
+		want := UnknownUsage
+		var doc, details map[string]json.RawMessage
+		if json.Unmarshal([]byte(text), &doc) == nil {
+			want.Prompt, want.Output = tokens(doc["prompt_tokens"]), tokens(doc["completion_tokens"])
+			if json.Unmarshal(doc["prompt_tokens_details"], &details) == nil {
+				want.Cached = tokens(details["cached_tokens"])
+			}
+			if want.Prompt >= 0 && want.Cached > want.Prompt {
+				want.Cached = -1
+			}
+		}
+		if got := parseUsage([]byte(text)); got != want {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	})
+}
