@@ -47,7 +47,7 @@ func (s *Server) Drain() { s.drain() }
 func (s *Server) entry(e *data.HTTPAccessLogEntry) {
 	common := e.GetCommonProperties()
 	id := common.GetMetadata().GetFilterMetadata()[namespaceLB].GetFields()[decisionKey].GetStringValue()
-	if id == "" || len(id) > maxDecisionID || common.GetIntermediateLogEntry() {
+	if id == "" || len(id) > maxDecisionID || !isEnd(common.GetAccessLogType()) {
 		return
 	}
 	response := e.GetResponse()
@@ -70,6 +70,12 @@ func (s *Server) entry(e *data.HTTPAccessLogEntry) {
 		end.Error = picker.ErrorUpstreamClosed
 	}
 	s.waiting.logged(id, end)
+}
+
+// isEnd leaves out the entries of single attempts, and those that are written
+// while a request runs.
+func isEnd(t data.AccessLogType) bool {
+	return t == data.AccessLogType_DownstreamEnd || t == data.AccessLogType_NotSet
 }
 
 // maxDecisionID is the length of a UUID as text; others are not ours.

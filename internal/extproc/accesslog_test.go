@@ -76,7 +76,7 @@ func TestAccessLogTellsTheEnd(t *testing.T) {
 				e.CommonProperties.UpstreamRequestAttemptCount = 2
 				e.CommonProperties.ResponseFlags.UpstreamConnectionFailure = true
 			},
-			explain.Outcome{Status: 200, ServedEndpoint: podAddress(1), Attempts: ptr(2), Flags: "UF"},
+			explain.Outcome{Status: 200, ServedEndpoint: podAddress(1), Attempts: new(2), Flags: "UF"},
 		},
 		{
 			"an engine's error",
@@ -142,7 +142,7 @@ func TestAccessLogTellsTheEnd(t *testing.T) {
 						s.settled(t)
 						want := tt.want
 						want.State = explain.OutcomeDone
-						want.Attempts = cmp.Or(want.Attempts, ptr(1))
+						want.Attempts = cmp.Or(want.Attempts, new(1))
 						want.CodeDetails = cmp.Or(want.CodeDetails, "via_upstream")
 						if response {
 							want.ServedEndpoint = podAddress(0) // who served was told by the headers already
@@ -154,6 +154,9 @@ func TestAccessLogTellsTheEnd(t *testing.T) {
 						}
 						if st := s.Stats(); st.AccessLogs != 1 || st.Unknown != 0 {
 							t.Errorf("counted as %+v", st)
+						}
+						if n := len(s.waiting.early); n > 0 {
+							t.Errorf("%d entries are kept", n)
 						}
 						if _, err := log.CloseAndRecv(); err != nil {
 							t.Errorf("the log's stream ends with %v", err)
@@ -173,7 +176,10 @@ func TestAccessLogOfOthers(t *testing.T) {
 		f.send(post(), requestBody(chatBody, true)).done()
 		write(
 			t, log, nil, &data.HTTPAccessLogEntry{}, entryOf("", nil), entryOf(strings.Repeat("x", 37), nil), entryOf("another", nil),
-			entryOf(f.decision(), func(e *data.HTTPAccessLogEntry) { e.CommonProperties.IntermediateLogEntry = true }),
+			entryOf(f.decision(), func(e *data.HTTPAccessLogEntry) {
+				e.CommonProperties.AccessLogType = data.AccessLogType_DownstreamPeriodic
+			}),
+			entryOf(f.decision(), func(e *data.HTTPAccessLogEntry) { e.CommonProperties.AccessLogType = data.AccessLogType_UpstreamEnd }),
 			entryOf(f.decision(), func(e *data.HTTPAccessLogEntry) {
 				e.CommonProperties.Metadata = metadata("other", decisionKey, f.decision())
 			}),
@@ -181,7 +187,8 @@ func TestAccessLogOfOthers(t *testing.T) {
 		if n := s.picker.Open(); n != 1 {
 			t.Errorf("%d picks are open, want the one", n)
 		}
-		write(t, log, entryOf(f.decision(), nil), entryOf(f.decision(), nil))
+		last := entryOf(f.decision(), func(e *data.HTTPAccessLogEntry) { e.CommonProperties.AccessLogType = data.AccessLogType_DownstreamEnd })
+		write(t, log, last, last)
 		s.settled(t)
 		if n := s.Stats().AccessLogs; n != 1 {
 			t.Errorf("%d ends are told", n)
@@ -203,19 +210,19 @@ func TestAccessLogIsBounded(t *testing.T) {
 // Whose end nobody tells is given up, with what the response's headers said.
 func TestEndTimeout(t *testing.T) {
 	for _, tt := range []struct {
-		name       string
-		log        bool
-		head       *message
-		after      time.Duration
-		detail     string
-		status     int
-		served     string
-		registered bool
+		name   string
+		log    bool
+		head   *message
+		after  time.Duration
+		held   int // in flight until then
+		detail string
+		status int
+		served string
 	}{
-		{"no log, no headers", false, nil, 7 * time.Minute, unseenResponse, 0, "", true},
-		{"a log that says nothing, no headers", true, nil, 7 * time.Minute, unseenResponse, 0, "", true},
-		{"no log, headers", false, from(podAddress(1), jsonHead()), 0, unseenBody, 200, podAddress(1), false},
-		{"a log that says nothing, headers", true, from(podAddress(1), jsonHead()), 7 * time.Minute, unseenBody, 200, podAddress(1), true},
+		{"no log, no headers", false, nil, 7 * time.Minute, 1, unseenResponse, 0, ""},
+		{"a log that says nothing, no headers", true, nil, 7 * time.Minute, 1, unseenResponse, 0, ""},
+		{"no log, headers", false, from(podAddress(1), jsonHead()), firstLog, 0, unseenBody, 200, podAddress(1)},
+		{"a log that says nothing, headers", true, from(podAddress(1), jsonHead()), 7 * time.Minute, 1, unseenBody, 200, podAddress(1)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(set *setup) { set.server.EndTimeout = 7 * time.Minute }, func(t *testing.T, s *site) {
@@ -229,16 +236,11 @@ func TestEndTimeout(t *testing.T) {
 				}
 				f.done()
 				synctest.Wait()
-				if n := s.Stats().Waiting; (n == 1) != tt.registered {
-					t.Errorf("%d wait", n)
+				time.Sleep(tt.after - time.Second)
+				if s.Stats().Waiting != 1 || s.picker.Open() != tt.held || s.pool.InFlight() != tt.held {
+					t.Errorf("%d wait, %d are open, %d in flight before the time", s.Stats().Waiting, s.picker.Open(), s.pool.InFlight())
 				}
-				if tt.after > 0 {
-					time.Sleep(tt.after - time.Second)
-					if n := s.picker.Open(); n != 1 {
-						t.Errorf("%d are open before the time", n)
-					}
-					time.Sleep(2 * time.Second)
-				}
+				time.Sleep(2 * time.Second)
 				s.settled(t)
 				o := s.record(t).Outcome
 				if o.State != explain.OutcomeUnknown || o.Detail != tt.detail || o.Status != tt.status || o.ServedEndpoint != tt.served || o.Error != "" || o.DurationSeconds != nil {
@@ -248,6 +250,26 @@ func TestEndTimeout(t *testing.T) {
 					t.Errorf("%d unknown ends are counted", n)
 				}
 			})
+		})
+	}
+}
+
+// Envoy opens its log with the first entry: that one is not missed.
+func TestFirstAccessLog(t *testing.T) {
+	for _, status := range []uint32{200, 500} {
+		bubble(t, nil, func(t *testing.T, s *site) {
+			f := s.open(t, fullDuplex, none)
+			f.send(post(), requestBody(chatBody, true)).send(jsonHead()).done()
+			synctest.Wait()
+			if n := s.pool.InFlight(); n != 0 {
+				t.Errorf("%d in flight, though the pod answers", n)
+			}
+			time.Sleep(firstLog - time.Second)
+			write(t, s.accessLog(t), entryOf(f.decision(), func(e *data.HTTPAccessLogEntry) { e.Response.ResponseCode.Value = status }))
+			s.settled(t)
+			if o := s.record(t).Outcome; o.State != explain.OutcomeDone || o.Status != int(status) || (o.Error == "") != (status == 200) || o.ServedEndpoint != podAddress(0) {
+				t.Errorf("recorded as %+v", o)
+			}
 		})
 	}
 }

@@ -38,6 +38,10 @@ type answered struct {
 func (x *exchange) responseHeaders(m *extproc.ProcessingRequest, h *extproc.HttpHeaders) error {
 	a := &x.answer
 	a.seen = true
+	if x.progress.CompareAndSwap(gathering, overtaken) {
+		x.timer.Reset(x.server.cfg.IdleTimeout)
+		x.body.release()
+	}
 	a.hear(m)
 	var fields responseFields
 	fields.read(h.GetHeaders())

@@ -98,7 +98,7 @@ func TestAliasedModelCut(t *testing.T) {
 				t.Fatalf("the client gets %s, want %s", f.response.body, want)
 			}
 		}
-		s.settled(t)
+		s.abandon(t)
 	})
 }
 
@@ -156,7 +156,7 @@ func TestAliasedModelNotNamed(t *testing.T) {
 // counted reports whether the engine's counts stand in the record.
 func counted(r *explain.Record, prompt, cached, output int) bool {
 	o := r.Outcome
-	return cmp.Equal([]*int{o.PromptTokens, o.CachedTokens, o.OutputTokens}, []*int{ptr(prompt), ptr(cached), ptr(output)})
+	return cmp.Equal([]*int{o.PromptTokens, o.CachedTokens, o.OutputTokens}, []*int{new(prompt), new(cached), new(output)})
 }
 
 // case X5: what can't be read is unknown, and never wrong.
@@ -166,10 +166,10 @@ func TestUsageOfAnswers(t *testing.T) {
 		head                   *message
 		prompt, cached, output *int
 	}{
-		{"JSON", jsonAnswer, jsonHead(), ptr(9), ptr(8), ptr(4)},
-		{"stream", sseAnswer, sseHead(), ptr(9), ptr(8), ptr(4)},
+		{"JSON", jsonAnswer, jsonHead(), new(9), new(8), new(4)},
+		{"stream", sseAnswer, sseHead(), new(9), new(8), new(4)},
 		{"null", `{"usage":null}`, jsonHead(), nil, nil, nil},
-		{"wrong types", `{"usage":{"prompt_tokens":"9","completion_tokens":4,"prompt_tokens_details":[8]}}`, jsonHead(), nil, nil, ptr(4)},
+		{"wrong types", `{"usage":{"prompt_tokens":"9","completion_tokens":4,"prompt_tokens_details":[8]}}`, jsonHead(), nil, nil, new(4)},
 		{"compressed", jsonAnswer, jsonHead("content-encoding", "gzip"), nil, nil, nil},
 		{"of an error", jsonAnswer, responseHeaders(false, ":status", "400", "content-type", "application/json"), nil, nil, nil},
 		{"[DONE] by itself", "data: [DONE]\n\n", sseHead(), nil, nil, nil},
@@ -215,15 +215,18 @@ func TestServedEndpoint(t *testing.T) {
 				"upstream.address": podAddress(0), "upstream.request_attempt_count": 3, "response.flags": 1<<5 | 1<<15,
 				"response.code": 200, "response.code_details": "via_upstream",
 			}),
-			explain.Outcome{Status: 200, ServedEndpoint: podAddress(0), Attempts: ptr(3), Flags: "UF,URX", CodeDetails: "via_upstream"}, 0,
+			explain.Outcome{Status: 200, ServedEndpoint: podAddress(0), Attempts: new(3), Flags: "UF,URX", CodeDetails: "via_upstream"},
+			0,
 		},
 		{
 			"an engine's error", 0, from(podAddress(0), responseHeaders(false, ":status", "503")),
-			explain.Outcome{Status: 503, Error: picker.ErrorUpstreamStatus, ServedEndpoint: podAddress(0)}, 0,
+			explain.Outcome{Status: 503, Error: picker.ErrorUpstreamStatus, ServedEndpoint: podAddress(0)},
+			0,
 		},
 		{
 			"Envoy's own error", 0, told(responseHeaders(false, ":status", "503"), map[string]any{"response.code": 503, "response.code_details": "no_healthy_upstream"}),
-			explain.Outcome{Status: 503, Error: picker.ErrorGatewayReply, CodeDetails: "no_healthy_upstream"}, 0,
+			explain.Outcome{Status: 503, Error: picker.ErrorGatewayReply, CodeDetails: "no_healthy_upstream"},
+			0,
 		},
 		{"no status", 0, from(podAddress(0), responseHeaders(false, ":status", "abc")), explain.Outcome{ServedEndpoint: podAddress(0)}, 0},
 	} {
@@ -240,9 +243,9 @@ func TestServedEndpoint(t *testing.T) {
 				f.send(responseBody("", true)).done()
 				r := s.record(t)
 				want := tt.want
-				want.State, want.DurationSeconds, want.PredictedCached = explain.OutcomeDone, ptr(2.0), r.Outcome.PredictedCached
+				want.State, want.DurationSeconds, want.PredictedCached = explain.OutcomeDone, new(2.0), r.Outcome.PredictedCached
 				if want.Error != picker.ErrorGatewayReply {
-					want.TTFTSeconds = ptr(1.0)
+					want.TTFTSeconds = new(1.0)
 				}
 				if diff := cmp.Diff(want, r.Outcome); diff != "" {
 					t.Error(diff)
@@ -273,7 +276,12 @@ func TestLocalReplies(t *testing.T) {
 					if len(before) > 0 {
 						f.send(before...)
 					}
-					f.send(local("504")).send(responseBody("stream timeout", true))
+					f.send(local("504"))
+					if n := s.Stats().BodyBytes; n > 0 {
+						t.Errorf("%d bytes of the body are held", n)
+					}
+					time.Sleep(s.cfg.BodyTimeout + time.Second)
+					f.send(responseBody("stream timeout", true))
 					if string(f.response.body) != "stream timeout" {
 						t.Errorf("the client gets %q", f.response.body)
 					}
@@ -454,6 +462,18 @@ func TestClientAddress(t *testing.T) {
 	if got := sourceAddress(nil); got != "" {
 		t.Errorf("client of nothing is %q", got)
 	}
+}
+
+// Of several hints the first one counts, and none after the decision.
+func TestFirstSubsetHint(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *site) {
+		f := s.open(t, fullDuplex, fullDuplex)
+		f.send(post(), with(requestBody(chatBody[:9], false), subset(podAddress(1))), with(requestBody(chatBody[9:], true), subset(podAddress(2))))
+		f.send(with(jsonHead(), subset(podAddress(2))), responseBody("{}", true)).done()
+		if to, _ := f.destination(); to != podAddress(1) || s.record(t).Outcome.ServedEndpoint != to {
+			t.Errorf("sent to %s, want %s", to, podAddress(1))
+		}
+	})
 }
 
 // case X7

@@ -70,3 +70,17 @@ func BenchmarkExchange(b *testing.B) {
 		}
 	})
 }
+
+// The handler's own memory, with reading the request, the decision and its
+// record: most of it is the answer to the headers, which is a tree of messages.
+func TestAllocationsOfAnExchange(t *testing.T) {
+	s := newSite(t, nil)
+	stream := replay(fullExchange())
+	_ = s.Process(stream)
+	if n := testing.AllocsPerRun(200, func() { _ = s.Process(stream) }); n > maxAllocations {
+		t.Errorf("%v allocations for a request of 1 KB and its answer, want at most %d", n, maxAllocations)
+	}
+	s.settled(t)
+}
+
+const maxAllocations = 65

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,27 +44,33 @@ func TestEndsOfStreams(t *testing.T) {
 		{"no answer is sent", asked, cancelled, explain.Outcome{State: explain.OutcomeUnknown, Detail: unseenResponse}, false},
 		{
 			"left in the answer", append(asked, from(podAddress(0), sseHead()), responseBody(sseAnswer, false)), left,
-			explain.Outcome{State: explain.OutcomeDone, Status: 200, Error: picker.ErrorClientGone, ServedEndpoint: podAddress(0)}, false,
+			explain.Outcome{State: explain.OutcomeDone, Status: 200, Error: picker.ErrorClientGone, ServedEndpoint: podAddress(0)},
+			false,
 		},
 		{
 			"broken off in the answer", append(asked, from(podAddress(0), sseHead()), responseBody(sseAnswer, false)), cancelled,
-			explain.Outcome{State: explain.OutcomeDone, Status: 200, Error: picker.ErrorAborted, ServedEndpoint: podAddress(0)}, false,
+			explain.Outcome{State: explain.OutcomeDone, Status: 200, Error: picker.ErrorAborted, ServedEndpoint: podAddress(0)},
+			false,
 		},
 		{
 			"left after the answer", append(asked, from(podAddress(0), sseHead()), responseBody(sseAnswer, true)), left,
-			explain.Outcome{State: explain.OutcomeDone, Status: 200, ServedEndpoint: podAddress(0)}, false,
+			explain.Outcome{State: explain.OutcomeDone, Status: 200, ServedEndpoint: podAddress(0)},
+			false,
 		},
 		{
 			"cancelled after the answer", append(asked, from(podAddress(0), sseHead()), responseBody(sseAnswer, true)), cancelled,
-			explain.Outcome{State: explain.OutcomeDone, Status: 200, ServedEndpoint: podAddress(0)}, false,
+			explain.Outcome{State: explain.OutcomeDone, Status: 200, ServedEndpoint: podAddress(0)},
+			false,
 		},
 		{
 			"cancelled after trailers", append(asked, from(podAddress(0), sseHead()), responseBody(sseAnswer, false), responseTrailers()), cancelled,
-			explain.Outcome{State: explain.OutcomeDone, Status: 200, ServedEndpoint: podAddress(0)}, false,
+			explain.Outcome{State: explain.OutcomeDone, Status: 200, ServedEndpoint: podAddress(0)},
+			false,
 		},
 		{
 			"cancelled after headers that are all", append(asked, from(podAddress(0), responseHeaders(true, ":status", "500"))), cancelled,
-			explain.Outcome{State: explain.OutcomeDone, Status: 500, Error: picker.ErrorUpstreamStatus, ServedEndpoint: podAddress(0)}, false,
+			explain.Outcome{State: explain.OutcomeDone, Status: 500, Error: picker.ErrorUpstreamStatus, ServedEndpoint: podAddress(0)},
+			false,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,6 +107,16 @@ func TestEndsOfStreams(t *testing.T) {
 			})
 		})
 	}
+}
+
+// All of a body is there, but not yet its end, when the client goes: whatever was
+// answered by then, the stream must not end well.
+func TestLeftBeforeTheEndOfTheBody(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *site) {
+		f := s.open(t, fullDuplex, fullDuplex)
+		f.send(post("content-length", strconv.Itoa(len(chatBody))), requestBody(chatBody, false)).leave()
+		s.settled(t)
+	})
 }
 
 // A picker that panics costs its own stream, and its words go nowhere.
@@ -259,6 +276,78 @@ func TestBodyTimeout(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The time is over at the very moment at which the rest comes: one of the two is
+// the answer, whole.
+func TestBodyTimeoutAtTheEnd(t *testing.T) {
+	bubble(t, func(set *setup) { set.server.BodyTimeout = time.Second }, func(t *testing.T, s *site) {
+		answers := map[string]int{}
+		for i := range 300 {
+			m := []mode{fullDuplex, buffered, none}[i%3]
+			f := s.open(t, m, fullDuplex)
+			synctest.Wait()
+			if m == fullDuplex {
+				f.push(post(), requestBody(chatBody[:9], false))
+				time.Sleep(time.Second)
+				f.push(requestBody(chatBody[9:], true))
+			} else {
+				time.Sleep(time.Second)
+				f.push(post())
+			}
+			f.send()
+			answers[strings.Join(f.sequence, " ")]++
+			f.leaveOrDone()
+			synctest.Wait()
+		}
+		if answers["immediate 408"] == 0 {
+			t.Errorf("never too late: %v", answers)
+		}
+		s.forget()
+		s.settled(t)
+	})
+}
+
+// Nothing is said to a stream that has ended.
+func TestNothingAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil)
+		c := newChecker(fullDuplex, fullDuplex)
+		if err := s.play(&c, []*message{post()}, io.EOF); err == nil {
+			t.Error("ended well")
+		}
+		time.Sleep(s.cfg.BodyTimeout + s.cfg.IdleTimeout + time.Second)
+		synctest.Wait()
+		if len(c.sequence) > 0 {
+			t.Errorf("%v after the end", c.sequence)
+		}
+	})
+}
+
+// A reservation waits for the answer's headers, follows it to the pod that gave
+// it, and ends with it, though the stream may stay.
+func TestReservation(t *testing.T) {
+	bubble(t, func(set *setup) { set.server.Fallbacks = 1 }, func(t *testing.T, s *site) {
+		f := s.open(t, fullDuplex, fullDuplex)
+		for _, step := range []struct {
+			ms   []*message
+			want string // in flight/pending
+		}{
+			{[]*message{post(), requestBody(chatBody, true)}, "[1/1 0/0 0/0]"},
+			{[]*message{from(podAddress(1), sseHead())}, "[0/0 1/0 0/0]"},
+			{[]*message{responseBody("", true)}, "[0/0 0/0 0/0]"},
+		} {
+			f.send(step.ms...)
+			var books []string
+			for _, v := range s.pool.Views() {
+				books = append(books, fmt.Sprintf("%d/%d", v.State.InFlight, v.State.Pending))
+			}
+			if got := fmt.Sprint(books); got != step.want {
+				t.Errorf("in flight/pending %s after %v, want %s", got, f.sequence, step.want)
+			}
+		}
+		f.done()
+	})
 }
 
 // A body may take its time as long as it comes within the limit, and an answer

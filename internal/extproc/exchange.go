@@ -35,7 +35,8 @@ type exchange struct {
 	stream extproc.ExternalProcessor_ProcessServer
 	in     extproc.ProcessingRequest
 	out    replies
-	send   sync.Mutex // of the stream, and of the head's ID: the timer may answer too
+	send   sync.Mutex // of the stream, over and the head's ID: the timer may answer too
+	over   bool       // an error was the answer; nothing may follow it
 
 	modes modes
 	head  head
@@ -56,6 +57,7 @@ const (
 	gathering int32 = iota // the request has not all come
 	decided                // the request is with the gateway again
 	refused                // it got an error instead; nothing more is answered
+	overtaken              // the gateway answered by itself before all had come
 )
 
 func newExchange(s *Server, stream extproc.ExternalProcessor_ProcessServer) *exchange {
@@ -77,7 +79,7 @@ func (x *exchange) take(m *extproc.ProcessingRequest) error {
 	switch x.progress.Load() {
 	case refused:
 		return nil
-	case decided:
+	case decided, overtaken:
 		x.timer.Reset(x.server.cfg.IdleTimeout)
 	default:
 		x.head.hint(m.GetMetadataContext())

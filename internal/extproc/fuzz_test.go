@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -57,6 +58,7 @@ func (s *site) forget() {
 type script struct {
 	text    []byte
 	in, out string // what is left of the bodies
+	length  int    // of the body whose headers are made
 }
 
 func (s *script) byte() byte {
@@ -117,12 +119,14 @@ func (s *script) message(kind, how byte) *message {
 	last := how&1 > 0
 	switch kind {
 	case 'H':
+		s.length = len(s.in)
 		return requestHeaders(last, s.pairs(how, ":method", "POST", ":path", chatPath, steering.RequestID, "id")...)
 	case 'B':
 		return requestBody(s.piece(&s.in, how), last)
 	case 'T':
 		return requestTrailers(s.pairs(how)...)
 	case 'h':
+		s.length = len(s.out)
 		return responseHeaders(last, s.pairs(how, ":status", "200", "content-type", "text/event-stream")...)
 	case 'b':
 		return responseBody(s.piece(&s.out, how), last)
@@ -138,7 +142,7 @@ func (s *script) pairs(how byte, pairs ...string) []string {
 		nil,
 		{steering.Destination, "6.6.6.6:6", "X-Prefiller-Host-Port", "a"},
 		{"content-encoding", "gzip"},
-		{"content-length", "173"},
+		{"content-length", strconv.Itoa(s.length)},
 		{":method", "GET", ":status", "503"},
 		{steering.Model, "else", steering.RequestID, "\x01"},
 		{"content-type", "application/json", ":path", "/v1/other?x"},
@@ -174,7 +178,7 @@ func scripts() [][]byte {
 	var out [][]byte
 	for request := range byte(6) {
 		for response := range byte(6) {
-			for _, ask := range []string{"H\x01", "H\x00B\x41", "H\x00B\x40B\x01", "H\x00B\x94B\x94B\x41", "H\x00B\x40T\x00", "H\x02T\x02", "H\x00m\x03B\x41", "H\x20B\x41", "H\x08B\x41", "H\x00B\xc7xyz", "H\x80", "H\x00", ""} {
+			for _, ask := range []string{"H\x01", "H\x00B\x41", "H\x00B\x40B\x01", "H\x00B\x94B\x94B\x41", "H\x00B\x40T\x00", "H\x02T\x02", "H\x00m\x03B\x41", "H\x20B\x41", "H\x08B\x41", "H\x08B\x94B\x40B\x01", "H\x08B\x40T\x00", "H\x08B\x40", "H\x00B\xc7xyz", "H\x80", "H\x00", ""} {
 				for _, answer := range []string{"h\x01", "h\x00b\x41", "a\x01h\x00b\x40b\x01", "h\x08b\x94b\x94b\x94b\x41", "h\x00b\x40t\x00", "h\x02t\x02", "h\x10b\x41", "h\x00b\x94", ""} {
 					out = append(out, append([]byte{request, response, byte(len(out))}, ask+answer...))
 				}

@@ -3,6 +3,7 @@ package extproc
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -19,7 +20,7 @@ type head struct {
 	id                   string
 	idReplaced, idIsSet  bool // idIsSet: the request carries the ID already
 	method, path, coding string
-	hasLength            bool     // of the body, in a header
+	length               int64    // of the body, as the headers say; −1 when they don't
 	remove               []string // steering headers that the client sent
 	headers              map[string][]string
 	client               string
@@ -43,6 +44,7 @@ func text(v *core.HeaderValue) string {
 // read takes in the headers of a request, within the limits.
 func (h *head) read(m *core.HeaderMap, cfg *Config) error {
 	var given string
+	h.length = -1
 	for _, v := range m.GetHeaders() {
 		switch key := v.GetKey(); key {
 		case ":method":
@@ -56,7 +58,7 @@ func (h *head) read(m *core.HeaderMap, cfg *Config) error {
 		case "content-encoding":
 			h.coding = joined(h.coding, text(v))
 		case "content-length":
-			h.hasLength = true
+			h.length = lengthIn(text(v))
 		default:
 			h.other(key, v, cfg)
 		}
@@ -89,6 +91,15 @@ func (h *head) other(key string, v *core.HeaderValue, cfg *Config) {
 // refuses to have others changed.
 func isSteering(key string) bool {
 	return len(key) > 0 && key[0]|0x20 == 'x' && !strings.HasPrefix(key, "x-envoy-") && steering.Is(key)
+}
+
+// lengthIn is a Content-Length; −1 for what is none.
+func lengthIn(value string) int64 {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 func joined(before, value string) string {

@@ -211,5 +211,3 @@ func (l *logged) String() string {
 	defer l.mu.Unlock()
 	return l.text.String()
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -99,7 +99,8 @@ func TestRefusals(t *testing.T) {
 		{"no memory for the body", func(set *setup) { set.server.MaxBodies = 100 }, []*message{post(), requestBody(long, false)}, overloaded, false},
 		{
 			"no memory to join the body", func(set *setup) { set.server.MaxBodies = 1200 },
-			[]*message{post(), requestBody(long[:300], false), requestBody(long[:300], true)}, overloaded, false,
+			[]*message{post(), requestBody(long[:300], false), requestBody(long[:300], true)},
+			overloaded, false,
 		},
 		{"no memory for another name", func(set *setup) { aliased(set); set.server.MaxBodies = 300 }, []*message{post(), requestBody(fmt.Sprintf(oddBody, "prod"), true)}, overloaded, true},
 		{"no stream is left", func(set *setup) { set.server.MaxStreams = 1 }, []*message{post()}, overloaded, false},
@@ -233,6 +234,7 @@ func TestMismatches(t *testing.T) {
 		{"body first", fullDuplex, []*message{requestBody("x", false)}, "request_header_mode must be SEND"},
 		{"trailers first", fullDuplex, []*message{requestTrailers()}, "request_header_mode must be SEND"},
 		{"headers twice", fullDuplex, []*message{post(), post()}, "came twice"},
+		{"headers after the response's", fullDuplex, []*message{jsonHead(), post()}, "after the response's"},
 		{"a piece after the end", fullDuplex, []*message{post(), requestBody(chatBody, true), requestBody("x", false)}, "after its end"},
 		{"an unknown mode", mode(17), []*message{post()}, "request_body_mode 17"},
 	} {

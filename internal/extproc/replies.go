@@ -38,6 +38,10 @@ var (
 func (x *exchange) write(m *extproc.ProcessingResponse) error {
 	x.send.Lock()
 	defer x.send.Unlock()
+	if x.over {
+		return nil
+	}
+	_, x.over = m.GetResponse().(*extproc.ProcessingResponse_ImmediateResponse)
 	if x.stream.SendMsg(m) != nil {
 		return errSend // how the stream ended is told when receiving
 	}
@@ -146,7 +150,7 @@ func (x *exchange) destination(common *extproc.CommonResponse, length int) *stru
 	}
 	if x.served != "" {
 		mutation.SetHeaders = append(mutation.SetHeaders, header("accept-encoding", "identity")) // the name has to be found
-		if length < 0 && x.head.hasLength {
+		if length < 0 && x.head.length >= 0 {
 			length = len(x.body.pieces[0])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 	"unicode"
@@ -21,8 +22,8 @@ import (
 
 // requestHeaders begins the exchange.
 func (x *exchange) requestHeaders(m *extproc.ProcessingRequest, h *extproc.HttpHeaders) error {
-	if !x.began.IsZero() {
-		return x.mismatch("request headers came twice")
+	if !x.began.IsZero() || x.answer.seen {
+		return x.mismatch("request headers came twice, or after the response's")
 	}
 	x.began = time.Now()
 	cfg := &x.server.cfg
@@ -56,8 +57,11 @@ func (x *exchange) requestBody(b *extproc.HttpBody) error {
 	if x.began.IsZero() {
 		return x.mismatch("a body came before the request's headers: request_header_mode must be SEND")
 	}
-	if x.progress.Load() == decided {
+	switch x.progress.Load() {
+	case decided:
 		return x.lateBody(b)
+	case overtaken:
+		return nil
 	}
 	if err := x.body.add(b.GetBody(), x.server.cfg.MaxBody); err != nil {
 		return x.refuse(err)
@@ -91,8 +95,11 @@ func (x *exchange) requestTrailers(t *extproc.HttpTrailers) error {
 		return x.mismatch("trailers came before the request's headers: request_header_mode must be SEND")
 	}
 	trailers := func() error { return x.write(trailersReply(true, t.GetTrailers())) }
-	if x.progress.Load() == decided {
+	switch {
+	case x.progress.Load() == decided:
 		return trailers()
+	case x.progress.Load() == overtaken:
+		return nil
 	}
 	if x.modes.request == buffered || x.modes.request == bufferedPartial {
 		// The headers are answered, and no body came with which their mutation could go.
@@ -113,7 +120,13 @@ func (x *exchange) route(reply func() error) error {
 	if err := x.decide(waited); err != nil {
 		return x.refuse(err)
 	}
+	x.timer.Reset(x.server.cfg.IdleTimeout)
 	err := reply()
+	// The goroutine that writes to the connection goes first. It yields once itself,
+	// to see whether there is more to write.
+	runtime.Gosched()
+	runtime.Gosched()
+	x.pick.Record()
 	x.body.release()
 	return err
 }
@@ -128,7 +141,6 @@ func (x *exchange) decide(waited time.Duration) error {
 	if !x.progress.CompareAndSwap(gathering, decided) {
 		return errExpired
 	}
-	x.timer.Reset(x.server.cfg.IdleTimeout)
 	began := time.Now()
 	parsed, err := x.parse()
 	if err != nil {
@@ -142,7 +154,7 @@ func (x *exchange) decide(waited time.Duration) error {
 	requestBody, responseBody := x.modes.names()
 	call := &picker.Call{
 		ID: x.head.id, IDReplaced: x.head.idReplaced, Path: x.head.path, Request: parsed,
-		Headers: x.head.headers, Client: x.head.client, Fallbacks: cfg.Fallbacks,
+		Headers: x.head.headers, Client: x.head.client, Fallbacks: cfg.Fallbacks, RecordLater: true,
 		Gateway:  &record.Gateway{Kind: "envoy", RequestBody: requestBody, ResponseBody: responseBody},
 		BodyWait: waited,
 		Arrival:  cfg.Clock.Now(), Parsing: time.Since(began),

@@ -34,10 +34,19 @@ func (w *waiting) count() int64 {
 	return int64(len(w.picks))
 }
 
-// add takes a pick whose end is unknown. Without an access log the response's
-// headers, when they came, are the last that will be heard of it.
+// firstLog is how long the end of an answer that has begun is waited for while no
+// access log is there: Envoy opens the log with its first entry.
+const firstLog = 5 * time.Second
+
+// add takes a pick whose end is unknown. Without an access log the headers of the
+// response, when they came, are probably the last that is heard of it: the pod is
+// reserved no longer.
 func (w *waiting) add(pick *picker.Pick, e picker.End) {
-	logged := w.server.counts.logs.Load() > 0
+	timeout := w.server.cfg.EndTimeout
+	if e.Unknown == unseenBody && w.server.counts.logs.Load() == 0 {
+		pick.LetGo()
+		timeout = min(timeout, firstLog)
+	}
 	id := pick.DecisionID()
 	w.mu.Lock()
 	if told, ok := w.early[id]; ok {
@@ -46,7 +55,7 @@ func (w *waiting) add(pick *picker.Pick, e picker.End) {
 		w.tell(pick, &e, &told)
 		return
 	}
-	if w.closed || len(w.picks) >= w.server.cfg.MaxStreams || !logged && e.Unknown == unseenBody {
+	if w.closed || len(w.picks) >= w.server.cfg.MaxStreams {
 		w.mu.Unlock()
 		w.giveUp(pick, e)
 		return
@@ -54,7 +63,7 @@ func (w *waiting) add(pick *picker.Pick, e picker.End) {
 	if w.picks == nil {
 		w.picks = map[string]*awaited{}
 	}
-	w.picks[id] = &awaited{pick: pick, end: e, timer: time.AfterFunc(w.server.cfg.EndTimeout, func() { w.expire(id) })}
+	w.picks[id] = &awaited{pick: pick, end: e, timer: time.AfterFunc(timeout, func() { w.expire(id) })}
 	w.mu.Unlock()
 }
 

@@ -32,6 +32,7 @@ type Pick struct {
 	fallbacks           []fallback
 	attempts            []explain.Attempt
 
+	gone, evicted   bool // LetGo was called, and what it learned
 	answered, ended atomic.Bool
 	told            atomic.Bool             // who served
 	served          atomic.Pointer[serving] // and who it was
@@ -165,6 +166,14 @@ func (k *Pick) Answered() {
 	}
 }
 
+// LetGo gives the reservation back before the request's end is known: a pod that
+// has begun to answer would stay reserved for as long as nobody tells it.
+// It may be called once, and not at the same time as Done.
+func (k *Pick) LetGo() {
+	k.gone, k.evicted = true, k.reservation.Release()
+	k.picker.open.Add(-1)
+}
+
 // FirstByte notes the time of the response body's first byte.
 func (k *Pick) FirstByte() {
 	k.firstByte.CompareAndSwap(0, max(1, int64(k.picker.cfg.Clock.Now().Sub(k.arrival))))
@@ -200,7 +209,7 @@ func (k *Pick) Done(end End) {
 	if end.ServedEndpoint != "" {
 		k.serve(end.ServedEndpoint)
 	}
-	evicted := k.reservation.Release()
+	evicted := k.reservation.Release() || k.evicted
 	o := &record.Outcome{
 		Status: end.Status, Error: end.Error, TTFT: -1,
 		Duration:     k.picker.cfg.Clock.Now().Sub(k.arrival),
@@ -219,7 +228,9 @@ func (k *Pick) Done(end End) {
 	if k.picker.cfg.Observer != nil {
 		k.picker.cfg.Observer.Completed(k, o, k.stale(evicted, end))
 	}
-	k.picker.open.Add(-1)
+	if !k.gone {
+		k.picker.open.Add(-1)
+	}
 }
 
 // stale reports whether the pod was picked for a cache that it turned out not

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/clock"
@@ -38,7 +39,12 @@ type noop struct {
 
 func newNoop(destination string) *noop {
 	value := &core.HeaderValue{Key: destinationHeader, RawValue: []byte(destination)}
-	return &noop{headers: &service.ProcessingResponse{Response: &service.ProcessingResponse_RequestHeaders{
+	// The protocol wants the same value as dynamic metadata.
+	lb, err := structpb.NewStruct(map[string]any{"envoy.lb": map[string]any{destinationHeader: destination}})
+	if err != nil {
+		panic(err) // strings always fit
+	}
+	return &noop{headers: &service.ProcessingResponse{DynamicMetadata: lb, Response: &service.ProcessingResponse_RequestHeaders{
 		RequestHeaders: &service.HeadersResponse{Response: &service.CommonResponse{
 			ClearRouteCache: true,
 			HeaderMutation:  &service.HeaderMutation{SetHeaders: []*core.HeaderValueOption{{Header: value}}},
