@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+)
+
+// A picker is a running eppctl serve.
+type picker struct {
+	*process
+	t     *testing.T
+	at    addresses
+	admin *admin.Client
+}
+
+// addresses are what serve writes to its --addr-file.
+type addresses struct {
+	ExtProc string `json:"extproc"`
+	Health  string `json:"health"`
+	Metrics string `json:"metrics"`
+	Admin   string `json:"admin"`
+}
+
+// pickerConfig keeps the picker from finding out about pods that go down, so
+// that tests decide what it knows.
+const pickerConfig = `
+models:
+- name: ` + model + `
+  aliases: [` + alias + `]
+intervals: {scrapeMs: 600000, probeMs: 600000}
+staleness: {metricsSeconds: 3600, reportsSeconds: 3600}
+`
+
+// startPicker runs a picker until the test ends, and until requests are welcome
+// before that. extproc is where it listens for Envoy.
+func startPicker(t *testing.T, f *fleet, config, extproc string, flags ...string) *picker {
+	t.Helper()
+	dir := t.TempDir()
+	configFile, file := filepath.Join(dir, "eppctl.yaml"), filepath.Join(dir, "addresses.json")
+	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const anyPort = "127.0.0.1:0"
+	args := []string{
+		"serve", "--config", configFile, "--addr-file", file, "--extproc-addr", extproc,
+		"--gateway-addr", anyPort, "--health-addr", anyPort, "--metrics-addr", anyPort, "--admin-addr", anyPort, "--log-level", "warn",
+	}
+	for _, p := range f.pods {
+		args = append(args, "--endpoint", p.name+"=http://"+p.address)
+	}
+	p := &picker{t: t, process: launch(t, "eppctl serve", nil, program(t), append(args, flags...)...)}
+	until(t, "the picker is ready", func() bool {
+		if err := p.alive(); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(file)
+		return err == nil && json.Unmarshal(raw, &p.at) == nil
+	})
+	if p.at.ExtProc == "" {
+		t.Fatalf("no ext_proc address in %s", file)
+	}
+	var err error
+	if p.admin, err = admin.NewClient(p.at.Admin, admin.ClientOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.admin.Close)
+	return p
+}
+
+// record waits until a request's decision has its outcome.
+func (p *picker) record(id string) *explain.Record {
+	p.t.Helper()
+	var found *explain.Record
+	until(p.t, "the picker has the outcome of "+id, func() bool {
+		found = p.lookUp(id)
+		return found != nil && found.Outcome.State != explain.OutcomePending
+	})
+	return found
+}
+
+// lookUp is the decision about a request, nil when there is none.
+func (p *picker) lookUp(id string) *explain.Record {
+	p.t.Helper()
+	doc, err := p.admin.Decision(context.Background(), id, 0)
+	if _, missing := errors.AsType[*admin.NotFoundError](err); missing {
+		return nil
+	}
+	if ambiguous, ok := errors.AsType[*admin.AmbiguousError](err); ok {
+		p.t.Fatalf("%s: %v", id, ambiguous)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if doc.Count != 1 {
+		p.t.Errorf("there are %d decisions about %s", doc.Count, id)
+	}
+	return doc.Item
+}
+
+// settled waits until no request is on the books, by the admin API and by the
+// metrics.
+func (p *picker) settled() {
+	p.t.Helper()
+	until(p.t, "no request is open", func() bool {
+		l, err := p.admin.Ledger(context.Background())
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return l.Open == 0 && l.InFlight == 0 && l.Pending == 0
+	})
+	if open := p.metric("epp_open_requests"); open != 0 {
+		p.t.Errorf("epp_open_requests is %v when nothing is open", open)
+	}
+}
+
+// metric is a sample of the picker's page, −1 when it is not there.
+func (p *picker) metric(name string) float64 {
+	p.t.Helper()
+	res, err := http.Get("http://" + p.at.Metrics + "/metrics")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return v
+		}
+	}
+	return -1
+}
