@@ -285,6 +285,12 @@ func TestLocalReplies(t *testing.T) {
 					if string(f.response.body) != "stream timeout" {
 						t.Errorf("the client gets %q", f.response.body)
 					}
+					if f.broken = true; len(before) > 0 { // what was on its way is dropped
+						f.send(requestBody(chatBody[9:], false), requestBody("", true), requestTrailers())
+					}
+					if f.err != nil || len(f.sequence) != 2 {
+						t.Errorf("%v, ended with %v", f.sequence, f.err)
+					}
 					f.done()
 					if got := s.records(t); len(got) > 0 {
 						t.Errorf("%d records of a request that nobody decided on", len(got))

@@ -153,7 +153,7 @@ func TestPanicOfThePicker(t *testing.T) {
 					if err := f.ends(); status.Code(err) != codes.Internal || strings.Contains(err.Error(), secret) {
 						t.Errorf("ended with %v", err)
 					}
-					if log := s.log.String(); strings.Contains(log, secret) || !strings.Contains(log, "panic in a stream") || !strings.Contains(log, `"requestID":"panic"`) {
+					if log := s.log.String(); strings.Contains(log, secret) || strings.Contains(log, "hell") || strings.Contains(log, "104 101 108 108") || !strings.Contains(log, "panic in a stream") || !strings.Contains(log, `"requestID":"panic"`) {
 						t.Errorf("log %s", log)
 					}
 					other.send(requestBody(chatBody[9:], true)).send(jsonHead(), responseBody("{}", true)).done()
@@ -306,6 +306,19 @@ func TestBodyTimeoutAtTheEnd(t *testing.T) {
 		s.forget()
 		s.settled(t)
 	})
+}
+
+// What the handler was about to say when the time was over is not said.
+func TestNothingAfterARefusal(t *testing.T) {
+	var c checker
+	stream := newFakeStream(nil, c.got)
+	x := newExchange(newSite(t, nil).Server, stream)
+	var err error
+	defer x.end(&err)
+	x.expire()
+	if err := x.write(emptyHeaders); err != nil || len(c.sequence) != 1 || c.immediate == nil {
+		t.Errorf("%v, %v, want the 408 and no more", c.sequence, err)
+	}
 }
 
 // Nothing is said to a stream that has ended.
