@@ -17,7 +17,8 @@ import (
 
 // StreamAccessLogs implements Envoy's access log service. Entries tell how
 // requests ended whose answers the gateway does not send here.
-func (s *Server) StreamAccessLogs(stream accesslog.AccessLogService_StreamAccessLogsServer) error {
+func (s *Server) StreamAccessLogs(stream accesslog.AccessLogService_StreamAccessLogsServer) (err error) {
+	defer s.contain(&err)
 	if cancel, ok := stream.Context().Value(cancelKey{}).(context.CancelCauseFunc); ok {
 		defer context.AfterFunc(s.draining, func() { cancel(errDraining) })()
 	}

@@ -131,6 +131,9 @@ func (x *exchange) responseHead(f *responseFields) *extproc.ProcessingResponse {
 	if x.answer.rename != nil && f.length != "" && x.modes.response != buffered {
 		mutation.RemoveHeaders = append(mutation.RemoveHeaders, "content-length")
 	}
+	if len(mutation.SetHeaders)+len(mutation.RemoveHeaders) == 0 {
+		return unchangedResponseHeaders
+	}
 	return &extproc.ProcessingResponse{Response: &extproc.ProcessingResponse_ResponseHeaders{
 		ResponseHeaders: &extproc.HeadersResponse{Response: &extproc.CommonResponse{HeaderMutation: mutation}},
 	}}

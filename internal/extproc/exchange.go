@@ -44,11 +44,13 @@ type exchange struct {
 	// The client's and the engine's name of the model; served is "" when they
 	// agree.
 	asked, served string
-	began         time.Time // of the request's headers
+	began         moment // of the request's headers
 	pick          *picker.Pick
 	answer        answered
 
+	surplus  bool         // more streams are open than may be
 	progress atomic.Int32 // one of the states below
+	armed    atomic.Bool  // the timer waits for messages, no longer for the body
 	timer    *time.Timer
 }
 
@@ -62,8 +64,8 @@ const (
 
 func newExchange(s *Server, stream extproc.ExternalProcessor_ProcessServer) *exchange {
 	s.counts.requests.Add(1)
-	s.counts.streams.Add(1)
-	x := &exchange{server: s, stream: stream, modes: modesOf(nil), body: gathered{budget: s.bodies}}
+	surplus := s.counts.streams.Add(1) > int64(s.cfg.MaxStreams)
+	x := &exchange{server: s, stream: stream, surplus: surplus, modes: modesOf(nil), body: gathered{budget: s.bodies}}
 	x.timer = time.AfterFunc(s.cfg.BodyTimeout, x.expire)
 	return x
 }
@@ -119,12 +121,15 @@ var (
 // more, and one whose body does not come to its end, which is answered with 408.
 func (x *exchange) expire() {
 	cause := errIdle
-	if x.progress.CompareAndSwap(gathering, refused) {
+	switch {
+	case x.progress.CompareAndSwap(gathering, refused):
 		cause = errSlow
 		_ = x.sendRefusal(&request.Error{ // the stream may have ended just now
 			Status: 408, Code: "body_timeout", Param: "body",
 			Message: "the body did not come within " + x.server.cfg.BodyTimeout.String(),
 		})
+	case x.progress.Load() == decided && !x.armed.Load():
+		return // the body has just come; the timer is about to be set again
 	}
 	if cancel, ok := x.stream.Context().Value(cancelKey{}).(context.CancelCauseFunc); ok {
 		cancel(cause)
@@ -172,19 +177,34 @@ func (x *exchange) end(err *error) {
 	x.server.counts.streams.Add(-1)
 }
 
-// panicked answers for a panic. Its text may hold anything of the request, so
-// only its type is told, and what the runtime says of itself.
+// panicked answers for a panic.
 func (x *exchange) panicked(caught any) error {
-	x.server.counts.panics.Add(1)
-	what := fmt.Sprintf("%T", caught)
-	if e, ok := caught.(runtime.Error); ok {
-		what = e.Error()
-	}
-	x.server.cfg.Logger.Error("panic in a stream",
-		slog.String(keyRequestID, x.head.id), slog.String(keyPanic, what), slog.String(keyStack, string(debug.Stack())))
+	x.server.caught(caught, x.head.id)
 	x.answer.failed = true
 	if !x.answer.seen && x.progress.Swap(refused) != refused {
 		_ = x.sendRefusal(&request.Error{Status: 500, Code: "internal_error", Message: "internal error"}) // there is nobody else to tell
 	}
-	return status.Error(codes.Internal, "eppctl: internal error")
+	return errInternal
+}
+
+var errInternal = status.Error(codes.Internal, "eppctl: internal error")
+
+// caught counts a panic and tells of it. Its text may hold anything of the
+// request, so only its type is told, and what the runtime says of itself.
+func (s *Server) caught(caught any, id string) {
+	s.counts.panics.Add(1)
+	what := fmt.Sprintf("%T", caught)
+	if e, ok := caught.(runtime.Error); ok {
+		what = e.Error()
+	}
+	s.cfg.Logger.Error("panic in a stream",
+		slog.String(keyRequestID, id), slog.String(keyPanic, what), slog.String(keyStack, string(debug.Stack())))
+}
+
+// contain keeps a panic from ending the process. It must be deferred itself.
+func (s *Server) contain(err *error) {
+	if caught := recover(); caught != nil {
+		s.caught(caught, "")
+		*err = errInternal
+	}
 }

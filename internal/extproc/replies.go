@@ -29,6 +29,9 @@ var (
 	unchangedRequestBody = &extproc.ProcessingResponse{Response: &extproc.ProcessingResponse_RequestBody{
 		RequestBody: &extproc.BodyResponse{},
 	}}
+	unchangedResponseHeaders = &extproc.ProcessingResponse{Response: &extproc.ProcessingResponse_ResponseHeaders{
+		ResponseHeaders: &extproc.HeadersResponse{},
+	}}
 	unchangedResponseBody = &extproc.ProcessingResponse{Response: &extproc.ProcessingResponse_ResponseBody{
 		ResponseBody: &extproc.BodyResponse{},
 	}}

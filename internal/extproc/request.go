@@ -22,16 +22,16 @@ import (
 
 // requestHeaders begins the exchange.
 func (x *exchange) requestHeaders(m *extproc.ProcessingRequest, h *extproc.HttpHeaders) error {
-	if !x.began.IsZero() || x.answer.seen {
+	if !x.began.none() || x.answer.seen {
 		return x.mismatch("request headers came twice, or after the response's")
 	}
-	x.began = time.Now()
+	x.began = now()
 	cfg := &x.server.cfg
 	x.send.Lock()
 	err := x.head.read(h.GetHeaders(), cfg)
 	x.send.Unlock()
 	x.head.client = sourceAddress(m.GetAttributes())
-	if x.server.counts.streams.Load() > int64(cfg.MaxStreams) {
+	if x.surplus {
 		err = errTooMany
 	}
 	switch {
@@ -48,13 +48,14 @@ func (x *exchange) requestHeaders(m *extproc.ProcessingRequest, h *extproc.HttpH
 	case streamed, none:
 		x.head.bodiless = "the gateway sends no body before the pod is chosen (" + x.modes.request.String() + ")"
 		return x.route(x.replyHead)
+	default:
 	}
 	return x.mismatch("request_body_mode " + x.modes.request.String() + " is not served; use FULL_DUPLEX_STREAMED")
 }
 
 // requestBody takes the next piece of the request's body.
 func (x *exchange) requestBody(b *extproc.HttpBody) error {
-	if x.began.IsZero() {
+	if x.began.none() {
 		return x.mismatch("a body came before the request's headers: request_header_mode must be SEND")
 	}
 	switch x.progress.Load() {
@@ -91,7 +92,7 @@ func (x *exchange) lateBody(b *extproc.HttpBody) error {
 
 // requestTrailers end the body when no piece did.
 func (x *exchange) requestTrailers(t *extproc.HttpTrailers) error {
-	if x.began.IsZero() {
+	if x.began.none() {
 		return x.mismatch("trailers came before the request's headers: request_header_mode must be SEND")
 	}
 	trailers := func() error { return x.write(trailersReply(true, t.GetTrailers())) }
@@ -116,10 +117,11 @@ func (x *exchange) requestTrailers(t *extproc.HttpTrailers) error {
 // route decides and answers with reply, or refuses. What the exchange held of
 // the body is given back in both cases.
 func (x *exchange) route(reply func() error) error {
-	waited := time.Since(x.began)
+	waited := x.began.passed()
 	if err := x.decide(waited); err != nil {
 		return x.refuse(err)
 	}
+	x.armed.Store(true)
 	x.timer.Reset(x.server.cfg.IdleTimeout)
 	err := reply()
 	// The goroutine that writes to the connection goes first. It yields once itself,
@@ -141,7 +143,7 @@ func (x *exchange) decide(waited time.Duration) error {
 	if !x.progress.CompareAndSwap(gathering, decided) {
 		return errExpired
 	}
-	began := time.Now()
+	began := now()
 	parsed, err := x.parse()
 	if err != nil {
 		return err
@@ -157,7 +159,7 @@ func (x *exchange) decide(waited time.Duration) error {
 		Headers: x.head.headers, Client: x.head.client, Fallbacks: cfg.Fallbacks, RecordLater: true,
 		Gateway:  &record.Gateway{Kind: "envoy", RequestBody: requestBody, ResponseBody: responseBody},
 		BodyWait: waited,
-		Arrival:  cfg.Clock.Now(), Parsing: time.Since(began),
+		Arrival:  cfg.Clock.Now(), Parsing: began.passed(),
 	}
 	if x.head.restricted {
 		call.Subset = x.head.subset

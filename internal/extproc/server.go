@@ -84,6 +84,8 @@ const (
 	// most, and all are read at once.
 	streamWindow = 1 << 20
 	connWindow   = 16 << 20
+	// How many streams more than MaxStreams a connection may open, to be told so.
+	surplusStreams = 1000
 	// The gRPC headers of a stream are few, whatever the request's are.
 	maxGRPCHeaders = 16 << 10
 	// Envoy's connection keepalive may ping every few seconds, also an idle
@@ -103,6 +105,9 @@ func (s *Server) Options() []grpc.ServerOption {
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		// Those above MaxStreams are answered with 503; these only bound what a
+		// connection may hold before it says anything.
+		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams) + surplusStreams),
 		grpc.InTapHandle(cancellable),
 		grpc.WaitForHandlers(true),
 		// Goroutines that stay, with the stack that a stream needs: growing one costs
@@ -141,6 +146,7 @@ func (s *Server) Close() {
 // Process implements the external processing service: one call for one HTTP
 // request.
 func (s *Server) Process(stream extproc.ExternalProcessor_ProcessServer) (err error) {
+	defer s.contain(&err) // what panics at the end
 	x := newExchange(s, stream)
 	defer x.end(&err)
 	for {

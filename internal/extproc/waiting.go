@@ -112,6 +112,8 @@ func (w *waiting) giveUp(pick *picker.Pick, e picker.End) {
 }
 
 func (w *waiting) expire(id string) {
+	var err error // is told by contain
+	defer w.server.contain(&err)
 	w.mu.Lock()
 	a := w.picks[id]
 	delete(w.picks, id)

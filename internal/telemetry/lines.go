@@ -3,7 +3,6 @@ package telemetry
 import (
 	"io"
 	"sync"
-	"time"
 )
 
 // Lines takes log lines off the hands of those who log: a goroutine of its own
@@ -18,13 +17,8 @@ type Lines struct {
 	done   chan struct{}
 }
 
-const (
-	// maxLines is how much may wait to be written, in bytes.
-	maxLines = 1 << 20
-	// gather is how long a line may wait for others, in wall time: a write costs as
-	// much as the formatting of several lines.
-	gather = 5 * time.Millisecond
-)
+// maxLines is how much may wait to be written, in bytes.
+const maxLines = 1 << 20
 
 // NewLines starts to write to w what is given to [Lines.Write].
 func NewLines(w io.Writer) *Lines {
@@ -75,7 +69,7 @@ func (l *Lines) run() {
 		}
 		if !l.closed {
 			l.mu.Unlock()
-			time.Sleep(gather)
+			gather()
 			l.mu.Lock()
 		}
 		l.buf, writing = writing[:0], l.buf
