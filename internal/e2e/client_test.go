@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -76,9 +77,7 @@ func (c *call) request(ctx context.Context, base string, body io.Reader) (*http.
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range c.header {
-		req.Header[name] = values // as it is spelled
-	}
+	maps.Copy(req.Header, c.header) // with names as they are spelled
 	req.Header.Set("X-Request-Id", c.id)
 	req.Header.Set(scriptHeader, c.script.header())
 	if body != nil {

@@ -186,17 +186,6 @@ func (c envoyConfig) manager() map[string]any {
 	return m
 }
 
-// extProc is the configuration of the filter that asks the picker.
-func (c envoyConfig) extProc() map[string]any {
-	filters, _ := c.manager()["http_filters"].([]any)
-	for i := range filters {
-		if config, ok := dig(filters, i, "typed_config").(map[string]any); ok && strings.HasSuffix(fmt.Sprint(config["@type"]), ".ExternalProcessor") {
-			return config
-		}
-	}
-	return nil
-}
-
 // insert puts a filter before all others.
 func (c envoyConfig) insert(filter map[string]any) {
 	filters, _ := c.manager()["http_filters"].([]any)

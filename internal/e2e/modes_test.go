@@ -29,7 +29,9 @@ func TestModesOfTheResponse(t *testing.T) {
 					r.logged(t)
 				}
 				sent := []*call{
-					{body: small}, {body: small, h2: true}, {body: completion(model, 20, true), script: script{Events: 50}},
+					{body: small},
+					{body: small, h2: true},
+					{body: completion(model, 20, true), script: script{Events: 50}},
 					{body: small, trailer: "after the body", script: script{Trailer: "from the pod"}},
 				}
 				answers := make([]*answer, len(sent))

@@ -232,8 +232,12 @@ func TestFailOpen(t *testing.T) {
 		p.end(syscall.SIGKILL)
 		until(t, "Envoy knows that the picker is away", func() bool { return len(r.envoy.healthy(t, "picker")) == 0 })
 		for _, c := range []*call{
-			{method: http.MethodGet, path: "/v1/models"}, {body: small}, {body: completionOf(2 << 20)}, {body: completionOf(2 << 20), pieces: 20, h2: true},
-			{body: small, trailer: "after the body"}, {body: completion(model, 20, true), script: script{Events: 100}},
+			{method: http.MethodGet, path: "/v1/models"},
+			{body: small},
+			{body: completionOf(2 << 20)},
+			{body: completionOf(2 << 20), pieces: 20, h2: true},
+			{body: small, trailer: "after the body"},
+			{body: completion(model, 20, true), script: script{Events: 100}},
 		} {
 			a := r.send(t.Context(), c)
 			got(t, c, a)

@@ -78,17 +78,6 @@ func startPicker(t *testing.T, f *fleet, config, extproc string, flags ...string
 	return p
 }
 
-// record waits until a request's decision has its outcome.
-func (p *picker) record(id string) *explain.Record {
-	p.t.Helper()
-	var found *explain.Record
-	until(p.t, "the picker has the outcome of "+id, func() bool {
-		found = p.lookUp(id)
-		return found != nil && found.Outcome.State != explain.OutcomePending
-	})
-	return found
-}
-
 // lookUp is the decision about a request, nil when there is none.
 func (p *picker) lookUp(id string) *explain.Record {
 	p.t.Helper()

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -67,7 +67,7 @@ func newPod(t *testing.T, f *fleet, name string) *pod {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	p.server = &http.Server{Handler: p, Protocols: &protocols, ErrorLog: log.New(io.Discard, "", 0)}
+	p.server = &http.Server{Handler: p, Protocols: &protocols, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -225,14 +225,4 @@ func (f *fleet) seen(id string) []*arrival {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]*arrival(nil), f.arrivals[id]...)
-}
-
-// byAddress is the pod that listens there, nil when none does.
-func (f *fleet) byAddress(address string) *pod {
-	for _, p := range f.pods {
-		if p.address == address {
-			return p
-		}
-	}
-	return nil
 }
