@@ -2,9 +2,7 @@ package engine
 
 import (
 	"bytes"
-	"errors"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,31 +55,6 @@ func TestCapturedPages(t *testing.T) {
 			want.Engine = "vllm"
 			if diff := cmp.Diff(want, parse(t, fixture(t, name))); diff != "" {
 				t.Errorf("page (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// whole parses every line of a text page.
-func whole(page string) (Page, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(page))
-	if err != nil {
-		return Page{}, err
-	}
-	return pageOf(families)
-}
-
-func TestSkippingLinesChangesNothing(t *testing.T) {
-	for _, name := range captures {
-		t.Run(name, func(t *testing.T) {
-			page := fixture(t, name)
-			want, err := whole(page)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, parse(t, page)); diff != "" {
-				t.Errorf("page (-whole +by wanted lines):\n%s", diff)
 			}
 		})
 	}
@@ -172,77 +145,4 @@ vllm:cache_config_info{block_size="None",num_gpu_blocks="-1"} 1
 			}
 		})
 	}
-}
-
-// FuzzParsePage holds the reading of wanted lines to the reading of all, and
-// every page to the promise that what is not known is not a number.
-func FuzzParsePage(f *testing.F) {
-	for _, name := range captures {
-		f.Add([]byte(fixture(f, name)[:8<<10]), textPlain)
-	}
-	f.Add([]byte("vllm:num_requests_waiting{engine=\"0\"} NaN\n{\"vllm:num_requests_running\"} 2\n"), textPlain)
-	f.Add([]byte("# TYPE vllm:num_requests_waiting histogram\nvllm:num_requests_waiting_sum 2\n"), "")
-	f.Add([]byte("\x05\x0a\x03abc"), protoType)
-	f.Fuzz(func(t *testing.T, page []byte, contentType string) {
-		got, err := ParsePage(bytes.NewReader(page), contentType, Limits{})
-		for _, v := range []Value{got.Waiting, got.Running, got.KVUsage, got.AdaptersState} {
-			if v.Known != (known(v.Series, v.V).Known && v.Known) || !v.Known && (v.V != 0 || v.Reason == "") {
-				t.Errorf("value %+v is neither known nor unknown", v)
-			}
-		}
-		if contentType != textPlain || len(page) >= maxLineBytes {
-			return
-		}
-		want, wholeErr := whole(string(page))
-		if wholeErr != nil || errors.Is(err, errHTML) {
-			return
-		}
-		if err != nil {
-			t.Fatalf("page that parses as a whole: %v", err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("page (-whole +by wanted lines):\n%s", diff)
-		}
-	})
-}
-
-func BenchmarkParsePage(b *testing.B) {
-	for _, name := range []string{"vllm-idle.txt", "vllm-busy.txt", "vllm-dp2-busy.txt", "llmd-simulator.txt"} {
-		page := []byte(fixture(b, name))
-		b.Run("page="+name, func(b *testing.B) {
-			b.SetBytes(int64(len(page)))
-			b.ReportAllocs()
-			defer reportCPU(b)()
-			for b.Loop() {
-				if _, err := ParsePage(bytes.NewReader(page), textPlain, Limits{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run("whole/page="+name, func(b *testing.B) {
-			b.SetBytes(int64(len(page)))
-			b.ReportAllocs()
-			defer reportCPU(b)()
-			for b.Loop() {
-				if _, err := whole(string(page)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// reportCPU adds the processor time of the whole process, which unlike ns/op
-// means something on a machine that others use too.
-func reportCPU(b *testing.B) func() {
-	from := cpuTime(b)
-	return func() { b.ReportMetric(float64(cpuTime(b)-from)/float64(b.N), "cpu-ns/op") }
-}
-
-func cpuTime(b *testing.B) int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }

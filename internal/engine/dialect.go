@@ -2,13 +2,9 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"strconv"
-
-	dto "github.com/prometheus/client_model/go"
 )
-
-// familySet is the families of a page by name, only those with samples.
-type familySet map[string]*dto.MetricFamily
 
 // dialect is how one engine spells what is read from its page.
 type dialect struct {
@@ -64,21 +60,18 @@ var dialects = []dialect{
 	},
 }
 
-// wanted is every family that is read from a page.
-var wanted = wantedNames()
+// wanted are the families that are read from a page.
+var wanted = newNameTable(wantedNames())
 
-func wantedNames() map[string]bool {
-	names := make(map[string]bool)
+func wantedNames() (names []string) {
 	for _, d := range dialects {
-		for _, n := range d.families() {
-			names[n] = true
-		}
+		names = append(names, d.families()...)
 	}
-	return names
+	return append(names, gpuNames...)
 }
 
 func (d dialect) families() []string {
-	names := append(append(append([]string{}, d.waiting...), d.running...), d.usage...)
+	names := slices.Concat(d.waiting, d.running, d.usage)
 	if d.blocks.info != "" {
 		names = append(names, d.blocks.info)
 	} else {
@@ -90,11 +83,21 @@ func (d dialect) families() []string {
 	return names
 }
 
-// dialectOf is the first dialect that the page has a series of.
-func dialectOf(families familySet) (dialect, bool) {
+// Known reports whether an engine of this name ("vllm", "sglang", "trtllm") can
+// be read.
+func Known(engine string) bool {
+	return slices.ContainsFunc(dialects, func(d dialect) bool { return d.engine == engine })
+}
+
+// dialectOf is the first dialect that the page has a series of, or the one of
+// the given engine.
+func dialectOf(f families, engine string) (dialect, bool) {
 	for _, d := range dialects {
+		if engine != "" && engine != d.engine {
+			continue
+		}
 		for _, name := range d.families() {
-			if families[name] != nil {
+			if len(f.of(name)) > 0 {
 				return d, true
 			}
 		}
@@ -105,51 +108,30 @@ func dialectOf(families familySet) (dialect, bool) {
 // read returns tokens a block and blocks of the pod, 0 where not said. Of
 // several ranks the largest counts and not the sum: under data parallelism
 // vLLM 0.32 puts the blocks of all ranks on the line of each.
-func (b blockNames) read(families familySet) (size, count int) {
+func (b blockNames) read(f families) (size, count int) {
 	if b.info == "" {
-		return largest(families[b.size], scalar), largest(families[b.count], scalar)
+		return largest(f.of(b.size), scalar), largest(f.of(b.count), scalar)
 	}
-	info := families[b.info]
+	info := f.of(b.info)
 	return largest(info, labelNumber(b.size)), largest(info, labelNumber(b.count))
 }
 
-func largest(f *dto.MetricFamily, number func(*dto.Metric) (float64, bool)) int {
+func largest(samples []sample, number func(*sample) float64) int {
 	n := 0
-	for _, m := range f.GetMetric() {
-		v, ok := number(m)
-		if ok && v >= 1 && v <= math.MaxInt32 {
+	for i := range samples {
+		if v := number(&samples[i]); v >= 1 && v <= math.MaxInt32 {
 			n = max(n, int(v))
 		}
 	}
 	return n
 }
 
-func labelNumber(name string) func(*dto.Metric) (float64, bool) {
-	return func(m *dto.Metric) (float64, bool) {
-		text, _ := label(m, name)
-		n, err := strconv.Atoi(text)
-		return float64(n), err == nil
+// labelNumber is the number in a label; 0 for none.
+func labelNumber(name string) func(*sample) float64 {
+	return func(s *sample) float64 {
+		n, _ := strconv.Atoi(string(s.label(name)))
+		return float64(n)
 	}
 }
 
-// scalar is the value of a metric with one.
-func scalar(m *dto.Metric) (float64, bool) {
-	switch {
-	case m.GetGauge() != nil:
-		return m.GetGauge().GetValue(), true
-	case m.GetUntyped() != nil:
-		return m.GetUntyped().GetValue(), true
-	case m.GetCounter() != nil:
-		return m.GetCounter().GetValue(), true
-	}
-	return 0, false
-}
-
-func label(m *dto.Metric, name string) (value string, ok bool) {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue(), true
-		}
-	}
-	return "", false
-}
+func scalar(s *sample) float64 { return s.value }

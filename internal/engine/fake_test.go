@@ -117,6 +117,7 @@ type diary struct {
 	probes  map[string][]Probe
 	models  map[string][][]Model
 	errs    map[string][]error
+	gpus    map[string][]Measurement
 	// When set, Scraped closes entered and waits for hold.
 	entered, hold chan struct{}
 }
@@ -125,6 +126,7 @@ func newDiary() *diary {
 	return &diary{
 		scrapes: make(map[string][]Scrape), probes: make(map[string][]Probe),
 		models: make(map[string][][]Model), errs: make(map[string][]error),
+		gpus: make(map[string][]Measurement),
 	}
 }
 
@@ -151,6 +153,12 @@ func (d *diary) Listed(t Target, models []Model, err error) {
 	d.errs[t.ID] = append(d.errs[t.ID], err)
 }
 
+func (d *diary) Measured(t Target, m Measurement) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gpus[t.ID] = append(d.gpus[t.ID], m)
+}
+
 func (d *diary) counts(id string) [3]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -161,7 +169,7 @@ func (d *diary) counts(id string) [3]int {
 // it and waits.
 func watching(t *testing.T, f *fleet, cfg Config, targets ...Target) (*Watcher, *diary, func()) {
 	t.Helper()
-	cfg.Client = &http.Client{Transport: f}
+	cfg.Transport = f
 	d := newDiary()
 	w := NewWatcher(cfg, d)
 	w.SetTargets(targets)

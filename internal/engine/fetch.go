@@ -38,40 +38,36 @@ type failure struct {
 func (f *failure) Error() string { return f.reason }
 func (f *failure) Unwrap() error { return f.cause }
 
-// newClient returns a client that keeps connections to pods and goes to them
-// without a proxy: they are neighbours.
-func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		DialContext: (&net.Dialer{}).DialContext,
-		// The metrics, the health and the list of models may overlap.
-		MaxIdleConnsPerHost:    3,
-		IdleConnTimeout:        90 * time.Second,
-		MaxResponseHeaderBytes: 64 << 10,
-		ReadBufferSize:         16 << 10,
-		WriteBufferSize:        1 << 10,
-	}}
+// asker sends requests to one server and keeps its connections.
+type asker interface {
+	http.RoundTripper
+	CloseIdleConnections()
 }
 
-// sameHost refuses redirects that leave the pod. Some servers answer /metrics
-// with a redirect to /metrics/.
-func sameHost(req *http.Request, via []*http.Request) error {
-	if len(via) > 2 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
-		return http.ErrUseLastResponse
+// newAsker returns what goes to a server without a proxy: it is a neighbour.
+func newAsker(base string) asker {
+	if strings.HasPrefix(base, "https:") {
+		return &http.Transport{
+			DialContext:            (&net.Dialer{}).DialContext,
+			MaxIdleConnsPerHost:    maxIdle,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: maxHeaderBytes,
+		}
 	}
-	return nil
+	return new(transport)
 }
 
 // query is one path of a target, prepared once and asked often.
 type query struct {
-	client  *http.Client
-	timeout time.Duration
-	req     *http.Request
-	port    string
-	invalid error
+	transport http.RoundTripper
+	timeout   time.Duration
+	req       *http.Request
+	port      string
+	invalid   error
 }
 
-func newQuery(client *http.Client, base, path string, timeout time.Duration) *query {
-	q := &query{client: client, timeout: timeout}
+func newQuery(transport http.RoundTripper, base, path string, timeout time.Duration) *query {
+	q := &query{transport: transport, timeout: timeout}
 	u, err := url.Parse(strings.TrimRight(base, "/") + path)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		q.invalid = &failure{kind: failedOther, reason: "endpoint's URL is not http://host:port", cause: err}
@@ -98,7 +94,7 @@ func (q *query) do(ctx context.Context, read func(*http.Response) error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
-	resp, err := q.client.Do(q.req.WithContext(ctx))
+	resp, err := q.ask(ctx)
 	if err != nil {
 		return q.failed(ctx, err)
 	}
@@ -112,6 +108,29 @@ func (q *query) do(ctx context.Context, read func(*http.Response) error) error {
 	}
 	return nil
 }
+
+// ask sends the request, and again to where the server says that it has moved:
+// some answer /metrics with a redirect to /metrics/. Never to another host.
+func (q *query) ask(ctx context.Context) (*http.Response, error) {
+	req := q.req.WithContext(ctx)
+	for hops := 0; ; hops++ {
+		resp, err := q.transport.RoundTrip(req)
+		if err != nil || hops == maxHops || resp.StatusCode/100 != 3 {
+			return resp, err
+		}
+		to, err := resp.Location()
+		if err != nil || to.Host != req.URL.Host || to.Scheme != req.URL.Scheme {
+			return resp, nil
+		}
+		discard(resp.Body)
+		_ = resp.Body.Close() // it was read for nothing but its connection
+		req = req.WithContext(ctx)
+		req.URL = to
+	}
+}
+
+// maxHops bounds the redirects that are followed.
+const maxHops = 2
 
 // unencoded refuses an answer in an encoding that was not accepted.
 func unencoded(resp *http.Response) error {
@@ -133,7 +152,6 @@ func (q *query) failed(ctx context.Context, err error) error {
 	f := &failure{kind: failedOther, cause: err}
 	netErr, isNet := errors.AsType[net.Error](err)
 	_, isDNS := errors.AsType[*net.DNSError](err)
-	urlErr, isURL := errors.AsType[*url.Error](err)
 	switch {
 	case ctx.Err() != nil, isNet && netErr.Timeout():
 		f.reason = fmt.Sprintf("timeout after %v", q.timeout)
@@ -145,8 +163,6 @@ func (q *query) failed(ctx context.Context, err error) error {
 		f.reason = "connection closed by the server on port " + q.port
 	case isDNS:
 		f.reason = "host name not found"
-	case isURL:
-		f.reason = clean(urlErr.Err.Error())
 	default:
 		f.reason = clean(err.Error())
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	dto "github.com/prometheus/client_model/go"
 )
 
 // gauge is one family of a page, folded to a value a rank. The rank "" holds
@@ -24,14 +22,14 @@ type gauge struct {
 
 // readGauge reads the first of the families that has a usable value, or, when
 // none has, the first that is there at all, for its reason.
-func readGauge(families familySet, d dialect, names []string) gauge {
+func readGauge(f families, d dialect, names []string) gauge {
 	var first gauge
 	for _, name := range names {
-		f := families[name]
-		if f == nil {
+		samples := f.of(name)
+		if len(samples) == 0 {
 			continue
 		}
-		g := gauge{series: name, label: d.rank, ranks: foldRanks(f, d)}
+		g := gauge{series: name, label: d.rank, ranks: foldRanks(name, samples, d)}
 		if g.usable() {
 			return g
 		}
@@ -45,27 +43,24 @@ func readGauge(families familySet, d dialect, names []string) gauge {
 	return first
 }
 
-func foldRanks(f *dto.MetricFamily, d dialect) map[string]Value {
+func foldRanks(name string, samples []sample, d dialect) map[string]Value {
 	fold := sum
 	if d.copies {
 		fold = math.Max
 	}
-	ranks := make(map[string]Value, len(f.GetMetric()))
-	totalsOnly := hasTotals(f)
-	for _, m := range f.GetMetric() {
-		if p, _ := label(m, priorityLabel); totalsOnly && p != "" {
+	ranks := make(map[string]Value, 1)
+	totalsOnly := slices.ContainsFunc(samples, isTotal)
+	for i := range samples {
+		s := &samples[i]
+		if totalsOnly && len(s.label(priorityLabel)) > 0 {
 			continue
 		}
-		v, ok := scalar(m)
-		if !ok {
-			v = math.NaN()
-		}
-		rank, _ := label(m, d.rank)
-		next := known(f.GetName(), v)
-		if last, twice := ranks[rank]; twice {
+		rank := s.label(d.rank)
+		next := known(name, s.value)
+		if last, twice := ranks[string(rank)]; twice {
 			next = combine(last, next, fold)
 		}
-		ranks[rank] = next
+		ranks[string(rank)] = next
 	}
 	return ranks
 }
@@ -74,11 +69,9 @@ func foldRanks(f *dto.MetricFamily, d dialect) map[string]Value {
 // the total, the others are its parts and would be counted twice.
 const priorityLabel = "priority"
 
-func hasTotals(f *dto.MetricFamily) bool {
-	return slices.ContainsFunc(f.GetMetric(), func(m *dto.Metric) bool {
-		p, ok := label(m, priorityLabel)
-		return ok && p == ""
-	})
+func isTotal(s sample) bool {
+	p := s.label(priorityLabel)
+	return p != nil && len(p) == 0
 }
 
 // combine folds two values; an unknown one makes the result unknown, since what

@@ -18,9 +18,9 @@ import (
 // ask makes one query of a real server.
 func ask(t testing.TB, base string) Scrape {
 	t.Helper()
-	w := NewWatcher(Config{}, nil)
-	t.Cleanup(w.cfg.Client.CloseIdleConnections)
-	return newWatch(w, Target{ID: "x", BaseURL: base}).scrape(t.Context())
+	w := newWatch(NewWatcher(Config{}, nil), Target{ID: "x", BaseURL: base})
+	defer w.close()
+	return w.scrape(t.Context())
 }
 
 func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
@@ -123,9 +123,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	w := NewWatcher(Config{}, nil)
-	t.Cleanup(w.cfg.Client.CloseIdleConnections)
-	pod := newWatch(w, Target{BaseURL: server.URL})
+	pod := newWatch(NewWatcher(Config{}, nil), Target{BaseURL: server.URL})
+	defer pod.close()
 	for range 20 {
 		if s := pod.scrape(t.Context()); s.Err == nil {
 			t.Fatal("a 404 was read as a page")
@@ -192,30 +191,6 @@ func (f *firstAnswers) note(set *bool, err error) {
 }
 
 func (f *firstAnswers) Scraped(_ Target, s Scrape)            { f.note(&f.scraped, s.Err) }
+func (f *firstAnswers) Measured(Target, Measurement)          {}
 func (f *firstAnswers) Probed(Target, Probe)                  { f.note(&f.healthy, nil) }
 func (f *firstAnswers) Listed(_ Target, _ []Model, err error) { f.note(&f.listed, err) }
-
-// BenchmarkScrape is one scrape over a loopback connection that is kept. The
-// time includes the server's side, which runs in the same process.
-func BenchmarkScrape(b *testing.B) {
-	for _, name := range []string{"vllm-busy.txt", "llmd-simulator.txt"} {
-		page := []byte(fixture(b, name))
-		b.Run("page="+name, func(b *testing.B) {
-			server := serve(b, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", textPlain)
-				w.Header().Set("Content-Length", fmt.Sprint(len(page)))
-				_, _ = w.Write(page)
-			})
-			w := NewWatcher(Config{}, nil)
-			defer w.cfg.Client.CloseIdleConnections()
-			pod := newWatch(w, Target{BaseURL: server.URL})
-			b.ReportAllocs()
-			defer reportCPU(b)()
-			for b.Loop() {
-				if s := pod.scrape(b.Context()); s.Err != nil {
-					b.Fatal(s.Err)
-				}
-			}
-		})
-	}
-}

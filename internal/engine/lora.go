@@ -1,13 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
-
-	dto "github.com/prometheus/client_model/go"
 )
 
 // Labels of vLLM's adapter family.
@@ -22,31 +20,28 @@ const (
 // page as a series of its own: the newest is the present state. Series of the
 // same newest time (a simulator counts whole seconds) all count, since an
 // adapter that ran within that second is still loaded.
-func readAdapters(families familySet, d dialect, p *Page) {
+func readAdapters(f families, d dialect, p *Page) {
 	if d.lora == "" {
 		p.AdaptersState = unknown("", d.engine+" does not say on its page which adapters are loaded")
 		return
 	}
-	f := families[d.lora]
-	if f == nil {
+	samples := f.of(d.lora)
+	if len(samples) == 0 {
 		p.AdaptersState = Value{Known: true, Reason: "no LoRA"}
 		return
 	}
-	newest := newestByRank(f, d.rank)
+	newest := newestByRank(samples, d.rank)
 	if len(newest) == 0 {
 		p.AdaptersState = unknown(d.lora, d.lora+" has no series with a time")
 		return
 	}
 	names := make(map[string]bool)
-	for _, metrics := range newest {
-		for _, m := range metrics {
-			addNames(names, m, runningAdapters)
-			addNames(names, m, waitingAdapters)
-			n, _ := labelNumber(maxAdapterLabel)(m)
-			if n > float64(p.MaxAdapters) && n <= math.MaxInt32 {
-				p.MaxAdapters = int(n)
-			}
+	for _, samples := range newest {
+		for i := range samples {
+			addNames(names, samples[i].label(runningAdapters))
+			addNames(names, samples[i].label(waitingAdapters))
 		}
+		p.MaxAdapters = max(p.MaxAdapters, largest(samples, labelNumber(maxAdapterLabel)))
 	}
 	if len(names) > maxAdapters {
 		p.AdaptersState = unknown(d.lora, fmt.Sprintf("%s names more than %d adapters", d.lora, maxAdapters))
@@ -57,32 +52,30 @@ func readAdapters(families familySet, d dialect, p *Page) {
 }
 
 // newestByRank returns each rank's series of the largest finite value.
-func newestByRank(f *dto.MetricFamily, rankLabel string) map[string][]*dto.Metric {
-	newest := make(map[string][]*dto.Metric, 1)
-	times := make(map[string]float64, 1)
-	for _, m := range f.GetMetric() {
-		t, ok := scalar(m)
-		if !ok || math.IsNaN(t) || math.IsInf(t, 0) {
+func newestByRank(samples []sample, rankLabel string) map[string][]sample {
+	newest := make(map[string][]sample, 1)
+	for i := range samples {
+		s := &samples[i]
+		if math.IsNaN(s.value) || math.IsInf(s.value, 0) {
 			continue
 		}
-		rank, _ := label(m, rankLabel)
-		last, seen := times[rank]
-		switch {
-		case !seen || t > last:
-			times[rank] = t
-			newest[rank] = append(newest[rank][:0], m)
-		case t == last:
-			newest[rank] = append(newest[rank], m)
+		rank := s.label(rankLabel)
+		last := newest[string(rank)]
+		if len(last) > 0 && s.value > last[0].value {
+			last = last[:0]
+		}
+		if len(last) == 0 || s.value == last[0].value {
+			newest[string(rank)] = append(last, *s)
 		}
 	}
 	return newest
 }
 
-func addNames(names map[string]bool, m *dto.Metric, labelName string) {
-	list, _ := label(m, labelName)
-	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			names[name] = true
+// addNames adds the names of a list that is separated by commas.
+func addNames(names map[string]bool, list []byte) {
+	for name := range bytes.SplitSeq(list, []byte(",")) {
+		if name = bytes.TrimSpace(name); len(name) > 0 {
+			names[string(name)] = true
 		}
 	}
 }

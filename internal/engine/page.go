@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -91,6 +92,9 @@ const (
 	defaultPageBytes = 4 << 20
 	// maxLineBytes bounds one line that matters; the longest seen has 1.1 KB.
 	maxLineBytes = 64 << 10
+	// maxKeptBytes bounds what a [Reader] remembers of a page: pages of vLLM 0.32
+	// have 2 to 4 KB of lines that matter.
+	maxKeptBytes = 32 << 10
 	// maxProtoBytes bounds a protobuf page, which nobody asked for (the request
 	// accepts text only) and which grows a hundredfold when decoded.
 	maxProtoBytes = 512 << 10
@@ -106,33 +110,98 @@ func (l Limits) pageBytes() int64 {
 	return l.PageBytes
 }
 
-// ParsePage reads a /metrics page of the given Content-Type. Text is read in
-// the classic and in OpenMetrics' syntax (the gauges read here look the same in
-// both), protobuf in its delimited form.
+// Reader reads the pages of one server, one after the other. What has not
+// changed on a page since the last one is not decoded again.
+//
+// Text is read in the classic and in OpenMetrics' syntax (the gauges read here
+// look the same in both), protobuf in its delimited form. Lines of families that
+// are not read may be malformed: they are skipped unseen.
+//
+// The zero Reader finds the engine by its page and has the default limits. It
+// must not be used by two goroutines at once.
+type Reader struct {
+	Limits Limits
+	// Engine is the one whose names are read; "" is the first that the page has.
+	Engine string
+
+	contentType string
+	format      format
+	// page is what the lines in kept say; none when kept is nil.
+	kept []byte
+	page Page
+}
+
+// Read reads one /metrics page of the given Content-Type.
 //
 // On an error the page's values are all unknown, with the error as reason, so
-// that a caller may use the page in either case. Lines of families that are
-// not read may be malformed: they are skipped unseen.
-func ParsePage(body io.Reader, contentType string, limits Limits) (Page, error) {
-	families, err := readFamilies(body, contentType, limits)
+// that a caller may use the page in either case. Pages share what they point to
+// and must not be changed.
+func (r *Reader) Read(body io.Reader, contentType string) (Page, error) {
+	p, err := r.read(body, contentType)
 	if err != nil {
 		return unknownPage(err.Error()), err
 	}
-	return pageOf(families)
+	return p, nil
 }
 
-func pageOf(families familySet) (Page, error) {
-	d, ok := dialectOf(families)
-	if !ok {
-		return unknownPage("page has no series of vLLM, SGLang or trtllm-serve"), nil
+// ParsePage reads a page that comes alone; see [Reader.Read].
+func ParsePage(body io.Reader, contentType string, limits Limits) (Page, error) {
+	return (&Reader{Limits: limits}).Read(body, contentType)
+}
+
+func (r *Reader) read(body io.Reader, contentType string) (Page, error) {
+	if contentType != r.contentType {
+		format, err := formatOf(contentType)
+		if err != nil {
+			return Page{}, err
+		}
+		r.contentType, r.format = contentType, format
 	}
-	waiting := readGauge(families, d, d.waiting)
-	running := readGauge(families, d, d.running)
-	usage := readGauge(families, d, d.usage)
+	s := scratchPool.Get().(*scratch)
+	defer s.release()
+	if r.format == formatProto {
+		f, err := s.decodeProto(body, r.Limits)
+		if err != nil {
+			return Page{}, err
+		}
+		return pageOf(f, r.Engine)
+	}
+	if err := s.scan(body, r.Limits); err != nil {
+		return Page{}, err
+	}
+	if r.kept != nil && bytes.Equal(s.kept, r.kept) {
+		return r.page, nil
+	}
+	return r.decode(s)
+}
+
+// decode reads the kept lines, and keeps them in turn.
+func (r *Reader) decode(s *scratch) (Page, error) {
+	room := r.kept
+	r.kept = nil
+	f, err := s.decodeLines(s.kept)
+	if err != nil {
+		return Page{}, err
+	}
+	p, err := pageOf(f, r.Engine)
+	if err == nil && len(s.kept) <= maxKeptBytes {
+		r.kept, r.page = append(room[:0], s.kept...), p
+	}
+	return p, err
+}
+
+// pageOf is what the families of a page say.
+func pageOf(f families, engine string) (Page, error) {
+	d, ok := dialectOf(f, engine)
+	if !ok {
+		return unknownPage(noSeries(engine)), nil
+	}
+	waiting := readGauge(f, d, d.waiting)
+	running := readGauge(f, d, d.running)
+	usage := readGauge(f, d, d.usage)
 	ranks := rankNames(waiting, running, usage)
 	if len(ranks) > maxRanks {
-		err := fmt.Errorf("page has more than %d ranks", maxRanks)
-		return unknownPage(err.Error()), err
+		return Page{}, fmt.Errorf("page has more than %d ranks", maxRanks)
 	}
 	p := Page{
 		Engine:  d.engine,
@@ -145,9 +214,16 @@ func pageOf(families familySet) (Page, error) {
 			Name: name, Waiting: waiting.rank(name), Running: running.rank(name), KVUsage: usage.rank(name),
 		})
 	}
-	p.BlockSize, p.NumBlocks = d.blocks.read(families)
-	readAdapters(families, d, &p)
+	p.BlockSize, p.NumBlocks = d.blocks.read(f)
+	readAdapters(f, d, &p)
 	return p, nil
+}
+
+func noSeries(engine string) string {
+	if engine == "" {
+		return "page has no series of vLLM, SGLang or trtllm-serve"
+	}
+	return "page has no series of " + engine + ", which the endpoint is said to be"
 }
 
 func sum(a, b float64) float64 { return a + b }

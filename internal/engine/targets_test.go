@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,7 +41,7 @@ func TestSetTargetsWaitsForADelivery(t *testing.T) {
 	f := newFleet()
 	d := newDiary()
 	d.entered, d.hold = make(chan struct{}), make(chan struct{})
-	w := NewWatcher(Config{ScrapeInterval: time.Hour, Client: &http.Client{Transport: f}}, d)
+	w := NewWatcher(Config{ScrapeInterval: time.Hour, Transport: f}, d)
 	w.SetTargets([]Target{f.pod("a")})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -25,8 +25,8 @@ const (
 	jitter = 0.1
 )
 
-// watch is the watching of one target: three loops, one each for the page, the
-// health and the models.
+// watch is the watching of one target: a loop each for the page, the health, the
+// models and the page of its GPUs.
 type watch struct {
 	target  Target
 	cfg     *Config
@@ -35,6 +35,9 @@ type watch struct {
 	probes  limiter
 
 	metrics, health, models *query
+	gpu                     *query // nil without its URL
+	askers                  []asker
+	reader                  Reader // of the page
 	scrapePause, listPause  pause
 
 	gone chan struct{}
@@ -49,16 +52,39 @@ type watch struct {
 
 func newWatch(w *Watcher, t Target) *watch {
 	cfg := &w.cfg
-	return &watch{
+	n := &watch{
 		target:  t,
 		cfg:     cfg,
 		sink:    w.sink,
 		scrapes: w.scrapes,
 		probes:  w.probes,
-		metrics: newQuery(cfg.Client, t.BaseURL, "/metrics", cfg.ScrapeTimeout),
-		health:  newQuery(cfg.Client, t.BaseURL, "/health", cfg.ProbeTimeout),
-		models:  newQuery(cfg.Client, t.BaseURL, "/v1/models", cfg.ProbeTimeout),
+		reader:  Reader{Limits: cfg.Limits, Engine: t.Engine},
 		gone:    make(chan struct{}),
+	}
+	server := n.transport(t.BaseURL)
+	n.metrics = newQuery(server, t.BaseURL, "/metrics", cfg.ScrapeTimeout)
+	n.health = newQuery(server, t.BaseURL, "/health", cfg.ProbeTimeout)
+	n.models = newQuery(server, t.BaseURL, "/v1/models", cfg.ProbeTimeout)
+	if t.GPUURL != "" {
+		n.gpu = newQuery(n.transport(t.GPUURL), t.GPUURL, "", cfg.ProbeTimeout)
+	}
+	return n
+}
+
+// transport is how the server at a URL is asked.
+func (w *watch) transport(base string) http.RoundTripper {
+	if w.cfg.Transport != nil {
+		return w.cfg.Transport
+	}
+	a := newAsker(base)
+	w.askers = append(w.askers, a)
+	return a
+}
+
+// close ends the connections, when nobody asks any more.
+func (w *watch) close() {
+	for _, a := range w.askers {
+		a.CloseIdleConnections()
 	}
 }
 
@@ -66,11 +92,15 @@ func newWatch(w *Watcher, t Target) *watch {
 func (w *watch) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
+	defer w.close()
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { w.scrapeLoop(ctx) })
 	wg.Go(func() { w.probeLoop(ctx) })
 	wg.Go(func() { w.listLoop(ctx) })
+	if w.gpu != nil {
+		wg.Go(func() { w.gpuLoop(ctx) })
+	}
 	select {
 	case <-ctx.Done():
 	case <-w.gone:
@@ -130,7 +160,7 @@ func (w *watch) scrape(ctx context.Context) Scrape {
 			return fmt.Errorf("read page: %w", tooLong(limit))
 		}
 		var err error
-		s.Page, err = ParsePage(r.Body, r.Header.Get("Content-Type"), w.cfg.Limits)
+		s.Page, err = w.reader.Read(r.Body, r.Header.Get("Content-Type"))
 		return err
 	})
 	if s.Err != nil {
@@ -223,6 +253,38 @@ func (w *watch) listLoop(ctx context.Context) {
 		}
 		w.listPause.sleep(ctx, w.cfg.Clock, jittered(pause))
 	}
+}
+
+func (w *watch) gpuLoop(ctx context.Context) {
+	failures := 0
+	for w.probes.enter(ctx) {
+		m := w.measure(ctx)
+		w.probes.leave()
+		w.deliver(ctx, func() { w.sink.Measured(w.target, m) })
+		pause := w.cfg.GPUInterval
+		failures++
+		if m.Err != nil {
+			pause = backoff(w.cfg.GPUInterval, failures, maxBackoff)
+		} else {
+			failures = 0
+		}
+		_ = w.cfg.Clock.Sleep(ctx, jittered(pause))
+	}
+}
+
+func (w *watch) measure(ctx context.Context) (m Measurement) {
+	m.Err = w.gpu.do(ctx, func(r *http.Response) error {
+		err := unencoded(r)
+		if err == nil {
+			m.GPU, err = ReadGPU(r.Body, r.Header.Get("Content-Type"), w.target.Name, w.cfg.Limits)
+		}
+		return err
+	})
+	if m.Err != nil {
+		m.GPU = unknownGPU(m.Err.Error())
+	}
+	m.At = w.cfg.Clock.Now()
+	return m
 }
 
 // asFailure is the failure behind an error of [query.do]; nil for none.

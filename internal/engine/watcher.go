@@ -20,6 +20,11 @@ type Target struct {
 	Name string
 	// BaseURL is the server's address, "http://10.0.0.7:8000".
 	BaseURL string
+	// Engine is "vllm", "sglang" or "trtllm"; "" is found by the page.
+	Engine string
+	// GPUURL is the page of the DCGM exporter that has the pod's GPUs,
+	// "http://10.0.0.7:9400/metrics"; "" for none.
+	GPUURL string
 }
 
 // Scrape is one attempt to read a target's page.
@@ -29,6 +34,15 @@ type Scrape struct {
 	// Start and End are the watcher's clock's.
 	Start, End time.Time
 	// Err's text is a reason for a person, such as "HTTP 404 on port 8000".
+	Err error
+}
+
+// Measurement is one attempt to read the page of a target's GPUs.
+type Measurement struct {
+	// GPU holds values or, when Err is set, the reason for having none.
+	GPU GPU
+	// At is the watcher's clock's time of the answer.
+	At  time.Time
 	Err error
 }
 
@@ -48,6 +62,8 @@ type Sink interface {
 	Probed(t Target, p Probe)
 	// Listed tells the models of a target, or why there is no list.
 	Listed(t Target, models []Model, err error)
+	// Measured tells of a target with a GPUURL.
+	Measured(t Target, m Measurement)
 }
 
 // Config sets up a [Watcher]; a field that is zero has its default.
@@ -61,21 +77,24 @@ type Config struct {
 	ScrapeTimeout time.Duration
 	// ProbeInterval is between two health probes, in the clock's time (default 1 s).
 	ProbeInterval time.Duration
-	// ProbeTimeout bounds a health probe or a list of models, in wall time
+	// GPUInterval is between two reads of a GPU page, in the clock's time (default
+	// 1 s: exporters measure no more often).
+	GPUInterval time.Duration
+	// ProbeTimeout bounds any request but a scrape, in wall time
 	// (default 1 s).
 	ProbeTimeout time.Duration
 	// ModelsInterval is between two lists of models, in the clock's time
 	// (default 5 s).
 	ModelsInterval time.Duration
-	// MaxConcurrent bounds the scrapes that run at once, and apart from them the
-	// probes and lists (default 64). A server that hangs is asked less and less
+	// MaxConcurrent bounds the scrapes that run at once, and apart from them all
+	// other requests (default 64). A server that hangs is asked less and less
 	// often, so that hanging ones do not take all the places.
 	MaxConcurrent int
 	// Limits bound the pages.
 	Limits Limits
-	// Client sends the requests (default: one that keeps connections and uses no
-	// proxy). Its CheckRedirect is replaced.
-	Client *http.Client
+	// Transport sends the requests (default: one for each target that keeps
+	// connections and uses no proxy).
+	Transport http.RoundTripper
 	// Logger gets a line when a target's page fails and when it is back
 	// (default: none).
 	Logger *slog.Logger
@@ -88,15 +107,10 @@ func (c Config) withDefaults() Config {
 	c.ScrapeInterval = orDefault(c.ScrapeInterval, 200*time.Millisecond)
 	c.ScrapeTimeout = orDefault(c.ScrapeTimeout, time.Second)
 	c.ProbeInterval = orDefault(c.ProbeInterval, time.Second)
+	c.GPUInterval = orDefault(c.GPUInterval, time.Second)
 	c.ProbeTimeout = orDefault(c.ProbeTimeout, time.Second)
 	c.ModelsInterval = orDefault(c.ModelsInterval, 5*time.Second)
 	c.MaxConcurrent = orDefault(c.MaxConcurrent, 64)
-	if c.Client == nil {
-		c.Client = newClient()
-	}
-	client := *c.Client
-	client.CheckRedirect = sameHost
-	c.Client = &client
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -110,7 +124,7 @@ func orDefault[T ~int | ~int64](v, otherwise T) T {
 	return v
 }
 
-// Watcher asks targets for their page, their health and their models.
+// Watcher asks targets for their page, their health, their models and their GPUs.
 type Watcher struct {
 	cfg     Config
 	sink    Sink
@@ -153,7 +167,6 @@ func (w *Watcher) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	var wg sync.WaitGroup
-	defer w.cfg.Client.CloseIdleConnections()
 	defer wg.Wait()
 	for {
 		for _, t := range w.takeFresh() {

@@ -168,10 +168,10 @@ func (p *Pool) admit(m Member, slot prefix.Slot, addresses []string) {
 func (e *endpoint) forget() {
 	*e = endpoint{
 		inFlight: e.inFlight, pending: e.pending, reservations: e.reservations,
-		waiting: none, reportedLoad: none, runningLoad: none, kvLoad: none, probe: none, reportHealth: none,
+		waiting: none, reportedLoad: none, gpuLoad: none, runningLoad: none, kvLoad: none, probe: none, reportHealth: none,
 		adapters: adapterList{reading: none}, reportedAdapters: adapterList{reading: none}, scrapedAdapters: adapterList{reading: none},
 		cache: noneFor("unknown: no status report from this pod"), running: none,
-		report: reportState{at: never}, engine: engineFacts{lastScrape: never},
+		report: reportState{at: never}, engine: engineFacts{lastScrape: never, lastStart: never},
 	}
 }
 

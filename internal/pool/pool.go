@@ -29,6 +29,10 @@ type Member struct {
 	Terminating bool
 	// MaxRunning is how many requests the engine runs at once; 0 = not known.
 	MaxRunning int
+	// Engine is "vllm", "sglang" or "trtllm"; "" = by its label, else by its page.
+	Engine string
+	// GPUURL is the page of the DCGM exporter that has its GPUs; "" = none.
+	GPUURL string
 
 	inPool bool
 }
@@ -96,6 +100,7 @@ type endpoint struct {
 
 	waiting                           reading // the newer of scrape and report
 	reportedLoad                      reading // a report's gpuUtilization, ranks with DCGM
+	gpuLoad                           reading // of a DCGM exporter
 	runningLoad                       reading // running / the engine's maximum
 	kvLoad                            reading
 	probe                             reading
@@ -126,6 +131,8 @@ type engineFacts struct {
 	scrapes, failures uint64
 	lastError         string
 	lastScrape        instant
+	lastStart         instant // of the newest scrape that was taken
+	ranks             []engine.Rank
 }
 
 // Chooser decides on one of the pods: it returns the index of the pod to

@@ -261,7 +261,7 @@ func TestReadings(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p, _ := newPool(t, "a")
 			p.scrape("a", page())
-			p.Scraped(p.target("a"), engine.Scrape{Err: errors.New("timeout after 1s")})
+			p.Scraped(p.target("a"), engine.Scrape{Start: p.cfg.Clock.Now(), Err: errors.New("timeout after 1s")})
 			if s := p.state(t, "a"); s.Waiting.State != score.Known || s.Notes != nil && s.Notes[score.QueueDepth] != "" {
 				t.Errorf("waiting %v, notes %v; want known without a note", s.Waiting, s.Notes)
 			}

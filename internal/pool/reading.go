@@ -116,7 +116,7 @@ type ages struct {
 // change. The hot path then only adds ages.
 func (e *endpoint) arrange(now instant, l Limits) {
 	e.adapters = e.loadedAdapters(now, l)
-	load := fresh(now, l, e.reportedLoad, e.runningLoad, e.kvLoad)
+	load := e.load(now, l)
 	health := worst(now, l, e.probe, e.reportHealth)
 	for i, r := range [aged]reading{e.cache, load, e.waiting, health, e.adapters.reading} {
 		e.ages.at[i], e.ages.expires[i] = r.at, r.expires(l)
@@ -135,12 +135,19 @@ func (e *endpoint) arrange(now instant, l Limits) {
 	}
 	e.ages.review = math.MaxInt64
 	for _, r := range [...]reading{
-		e.cache, e.waiting, e.reportedLoad, e.runningLoad, e.kvLoad, e.probe, e.reportHealth, e.reportedAdapters.reading,
+		e.cache, e.waiting, e.reportedLoad, e.gpuLoad, e.runningLoad, e.kvLoad, e.probe, e.reportHealth, e.reportedAdapters.reading,
 	} {
 		if expires := r.expires(l); expires >= now {
 			e.ages.review = min(e.ages.review, expires)
 		}
 	}
+}
+
+// load is the utilization by its best source: the GPU's own, from the exporter or
+// a report, whichever is newer; else what the engine's numbers stand in for it.
+func (e *endpoint) load(now instant, l Limits) reading {
+	measured := fresh(now, l, newer(e.gpuLoad, e.reportedLoad), e.gpuLoad, e.reportedLoad)
+	return fresh(now, l, measured, e.runningLoad, e.kvLoad)
 }
 
 // explain says in words why the readings are what they are; nil when there is

@@ -14,24 +14,44 @@ func (p *Pool) Targets() []engine.Target {
 	defer p.mu.Unlock()
 	targets := make([]engine.Target, 0, len(p.endpoints))
 	for _, e := range p.endpoints {
-		targets = append(targets, engine.Target{ID: e.id, Name: e.member.Name, BaseURL: e.member.URL})
+		m := &e.member
+		targets = append(targets, engine.Target{
+			ID: e.id, Name: m.Name, BaseURL: m.URL, Engine: m.engine(), GPUURL: m.GPUURL,
+		})
 	}
 	return targets
 }
 
+// engineLabel is the label of a pod that names its engine, as llm-d's has it.
+const engineLabel = "llm-d.ai/engine-type"
+
+// engine is what the member is said to run; "" when nobody says, or something
+// that is not known here: then its page tells.
+func (m *Member) engine() string {
+	if m.Engine != "" {
+		return m.Engine
+	}
+	if e := m.Labels[engineLabel]; engine.Known(e) {
+		return e
+	}
+	return ""
+}
+
 // Scraped takes the result of a scrape of a pod's metrics page. What a page says
 // is taken over, also that a value is unknown; without a page the last values
-// stay and grow stale.
+// stay and grow stale. A scrape that started before one that was taken is too
+// late.
 func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.byID[t.ID]
-	if e == nil {
+	start, end := p.since(s.Start), p.since(s.End)
+	if e == nil || start < e.engine.lastStart {
 		return
 	}
 	defer e.arrange(p.now(), p.cfg.Limits)
-	start, end := p.since(s.Start), p.since(s.End)
 	e.engine.scrapes++
+	e.engine.lastStart = start
 	if s.Err != nil {
 		e.engine.failures++
 		e.engine.lastError = s.Err.Error()
@@ -40,7 +60,7 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 	e.engine.lastError, e.engine.lastScrape = "", end
 	e.scrapedQueue(&s.Page, start, end)
 	e.scrapedLoad(&s.Page, end)
-	e.engine.kind = s.Page.Engine
+	e.engine.kind, e.engine.ranks = s.Page.Engine, s.Page.Ranks
 	e.engine.blockSize, e.engine.blocks = s.Page.BlockSize, s.Page.NumBlocks
 	if s.Page.AdaptersState.Known {
 		e.scrapedAdapters = adapterList{
@@ -71,6 +91,26 @@ func (e *endpoint) scrapedLoad(page *engine.Page, end instant) {
 	if kv := page.KVUsage; kv.Known {
 		e.kvLoad = reading{value: kv.V, at: end, source: score.SourceKVUsage}
 	}
+}
+
+// Measured takes the result of a read of a pod's GPUs. What could not be read
+// leaves the last values, which grow stale.
+func (p *Pool) Measured(t engine.Target, m engine.Measurement) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.byID[t.ID]
+	if e == nil || m.Err != nil {
+		return
+	}
+	at := p.since(m.At)
+	if at < e.gpuLoad.at {
+		return
+	}
+	e.gpuLoad = none
+	if u := m.GPU.Utilization; u.Known {
+		e.gpuLoad = reading{value: u.V, at: at, source: score.SourceDCGM}
+	}
+	e.arrange(p.now(), p.cfg.Limits)
 }
 
 // loadedAdapters is what is known of the adapters in the pod's memory. A report

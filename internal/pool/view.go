@@ -3,6 +3,7 @@ package pool
 import (
 	"time"
 
+	"github.com/eppctl/eppctl/internal/engine"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -15,6 +16,8 @@ type View struct {
 
 	Engine            string // vllm, sglang, trtllm; "" = not known
 	BlockSize, Blocks int    // of the engine; 0 = not known
+	// Ranks are those of a data parallel engine, as it last said; not to be changed.
+	Ranks             []engine.Rank
 	Scrapes, Failures uint64
 	LastError         string
 	LastScrape        time.Time // zero = none yet
@@ -52,7 +55,7 @@ func (p *Pool) view(e *endpoint, now instant) View {
 	return View{
 		State: e.state(now, p.cfg.Limits), TreeBlocks: p.cfg.Tree.PodBlocks(e.slot),
 		Running: running,
-		Engine:  e.engine.kind, BlockSize: e.engine.blockSize, Blocks: e.engine.blocks,
+		Engine:  e.engine.kind, Ranks: e.engine.ranks, BlockSize: e.engine.blockSize, Blocks: e.engine.blocks,
 		Scrapes: e.engine.scrapes, Failures: e.engine.failures, LastError: e.engine.lastError, Listed: e.listed != nil,
 		LastScrape:  p.time(e.engine.lastScrape),
 		ReportEpoch: e.report.epoch, ReportSeq: e.report.seq, LastReport: p.time(e.report.at), Reports: e.report.count,
