@@ -23,6 +23,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
+var errHeader = fmt.Errorf("answer's header is longer than %d bytes", maxHeaderBytes)
+
 // transport asks one server for small things, often. Each question is written
 // and its answer read by the goroutine that asks; [http.Transport] hands both
 // through two more, which costs more than all the rest of a scrape. It speaks
@@ -115,7 +117,7 @@ func (c *conn) close() { _ = c.Close() } // nothing is left to be written
 // Read implements [io.Reader] within the room.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.room <= 0 {
-		return 0, fmt.Errorf("answer's header is longer than %d bytes", maxHeaderBytes)
+		return 0, errHeader
 	}
 	n, err := c.Conn.Read(p[:min(int64(len(p)), c.room)])
 	c.room -= int64(n)
@@ -174,6 +176,9 @@ func (c *conn) send(req *http.Request) error {
 func (c *conn) receive(req *http.Request) (*http.Response, error) {
 	for {
 		resp, err := http.ReadResponse(c.in, req)
+		if err != nil && c.room <= 0 {
+			err = errHeader // whatever the cut header looks like
+		}
 		if err != nil || resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
 			return resp, err
 		}
