@@ -54,20 +54,24 @@ func (s *Server) entry(e *data.HTTPAccessLogEntry) {
 	response := e.GetResponse()
 	a := answered{
 		status: int(response.GetResponseCode().GetValue()), served: servedIn(common.GetMetadata()),
-		flags: loggedFlags(common.GetResponseFlags()),
+		flags: loggedFlags(common.GetResponseFlags()), details: response.GetResponseCodeDetails(),
 	}
 	if a.served == "" {
 		a.served = addressText(common.GetUpstreamRemoteAddress())
 	}
-	a.local = a.served == ""
+	if a.local = a.served == "" || ownReply(a.details); a.local {
+		a.served = ""
+	}
 	end := picker.End{
 		Status: a.status, ServedEndpoint: a.served, Attempts: int(common.GetUpstreamRequestAttemptCount()),
-		Flags: a.flags, Details: response.GetResponseCodeDetails(), Error: a.fault(),
+		Flags: a.flags, Details: a.details, Error: a.fault(),
 		PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
 	}
-	if f := common.GetResponseFlags(); f.GetDownstreamConnectionTermination() || f.GetDownstreamRemoteReset() {
+	switch f := common.GetResponseFlags(); {
+	case f.GetDownstreamConnectionTermination(), f.GetDownstreamRemoteReset():
 		end.Error = picker.ErrorClientGone
-	} else if f.GetUpstreamRemoteReset() || f.GetUpstreamConnectionTermination() {
+	case a.local:
+	case f.GetUpstreamRemoteReset(), f.GetUpstreamConnectionTermination(), f.GetUpstreamProtocolError():
 		end.Error = picker.ErrorUpstreamClosed
 	}
 	s.waiting.logged(id, end)

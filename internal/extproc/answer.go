@@ -19,11 +19,13 @@ type answered struct {
 	bodiless bool // the gateway keeps the body to itself
 	partial  bool // or may have kept the rest of it
 
-	status   int
-	served   string // the endpoint that gave it, "" when not told
-	attempts int    // 0 when not told
-	flags    string
-	details  string
+	status int
+	served string // the endpoint that gave it, "" when not told
+	// The endpoint that was asked last, of an answer that is the gateway's own.
+	unreached string
+	attempts  int // 0 when not told
+	flags     string
+	details   string
 
 	usage  *answer.UsageReader // nil when the answer can't hold any
 	rename *answer.Renamer     // nil when the model's name needs no change
@@ -66,6 +68,9 @@ func (x *exchange) credit() {
 	a := &x.answer
 	if a.local {
 		x.server.counts.localReply.Add(1)
+		if connectionFailed(a.details) {
+			x.pick.Unreached(a.unreached, "the gateway could not connect")
+		}
 		return
 	}
 	if a.served == "" && x.server.cfg.Fallbacks == 0 {
@@ -251,7 +256,7 @@ func (x *exchange) outcome() picker.End {
 		if a.bodiless && e.Error == "" {
 			e.Unknown = unseenBody
 		}
-	case a.clientGone:
+	case a.clientGone && !a.seen: // later the stream ends so as well when the pod breaks off
 		e.Error = picker.ErrorClientGone
 	case a.partial && !a.aborted:
 		e.Unknown = unseenBody

@@ -44,7 +44,7 @@ func TestEndsOfStreams(t *testing.T) {
 		{"no answer is sent", asked, cancelled, explain.Outcome{State: explain.OutcomeUnknown, Detail: unseenResponse}, false},
 		{
 			"left in the answer", append(asked, from(podAddress(0), sseHead()), responseBody(sseAnswer, false)), left,
-			explain.Outcome{State: explain.OutcomeDone, Status: 200, Error: picker.ErrorClientGone, ServedEndpoint: podAddress(0)},
+			explain.Outcome{State: explain.OutcomeDone, Status: 200, Error: picker.ErrorAborted, ServedEndpoint: podAddress(0)},
 			false,
 		},
 		{
@@ -530,7 +530,7 @@ func TestManyStreamsAtOnce(t *testing.T) {
 		for _, r := range s.records(t) {
 			errs[r.Outcome.Error]++
 		}
-		if fmt.Sprint(errs) != fmt.Sprint(map[string]int{"": 12, picker.ErrorAborted: 12, picker.ErrorClientGone: 12, picker.ErrorGatewayReply: 12}) {
+		if fmt.Sprint(errs) != fmt.Sprint(map[string]int{"": 12, picker.ErrorAborted: 24, picker.ErrorGatewayReply: 12}) {
 			t.Errorf("ended as %v", errs)
 		}
 	})

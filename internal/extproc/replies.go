@@ -127,7 +127,6 @@ func (x *exchange) replyBuffered() error {
 	common, length := &extproc.CommonResponse{}, -1
 	if x.served != "" {
 		text := x.body.pieces[0]
-		length = len(text)
 		common.BodyMutation = &extproc.BodyMutation{Mutation: &extproc.BodyMutation_Body{Body: text}}
 	}
 	metadata := x.destination(common, length)

@@ -25,9 +25,26 @@ func (a *answered) hear(m *extproc.ProcessingRequest) {
 	a.flags = flagNames(uint64(fields["response.flags"].GetNumberValue()))
 	a.details = fields["response.code_details"].GetStringValue()
 	// What comes from a pod has its address; a gateway that sends no addresses
-	// leaves it open.
+	// leaves it open. An address alone says only who was asked.
 	_, coded := fields["response.code"]
-	a.local = a.served == "" && coded
+	a.local = a.served == "" && coded || ownReply(a.details)
+	if a.local {
+		a.unreached, a.served = a.served, ""
+	}
+}
+
+// ownReply reports whether Envoy's response code details say that the answer is
+// its own (the section "Response Code Details" of its HTTP connection manager's
+// documentation).
+func ownReply(details string) bool {
+	return details != "" && details != "via_upstream" &&
+		!strings.HasPrefix(details, "upstream_reset_after_response_started") && !strings.HasPrefix(details, "downstream_")
+}
+
+// connectionFailed reports whether the details say that the endpoint could not be
+// connected to.
+func connectionFailed(details string) bool {
+	return strings.HasPrefix(details, "upstream_reset_before_response_started") && strings.Contains(details, "connection_failure")
 }
 
 // servedIn is the endpoint that an override_host cluster says it used.

@@ -35,6 +35,14 @@ func (k *Pick) ServedBy(endpoint string) {
 	}
 }
 
+// Unreached says that a gateway in front got no connection to an endpoint: if it
+// is the picked one, its pod counts as failed until a probe finds it well.
+func (k *Pick) Unreached(endpoint, why string) {
+	if endpoint == k.endpoint {
+		k.picker.cfg.Pool.Refused(k.pod, k.endpoint, why)
+	}
+}
+
 func (k *Pick) serve(endpoint string) {
 	if !k.told.CompareAndSwap(false, true) {
 		return
