@@ -138,6 +138,7 @@ var rules = []rule{
 			"github.com/google/uuid",             // request and decision IDs
 			"github.com/prometheus/...",          // exposition format, both directions
 			"github.com/spf13/cobra",             // commands
+			"github.com/tinylib/msgp/msgp",       // KV events are msgpack
 			"github.com/spf13/pflag",             // what cobra's flags are
 			"golang.org/x/sync/...",              // errgroup
 			"google.golang.org/grpc/...",         // ext_proc, health
