@@ -29,7 +29,7 @@ func TestRandomRequests(t *testing.T) {
 			r := build(t, d.setup)
 			var sent [requests / 4]*call
 			for i := range sent {
-				sent[i] = randomCall(rng, d.setup.buffered())
+				sent[i] = randomCall(rng)
 			}
 			var answers [len(sent)]*answer
 			var clients sync.WaitGroup
@@ -54,7 +54,7 @@ func TestRandomRequests(t *testing.T) {
 }
 
 // randomCall is a request that must be served.
-func randomCall(rng *rand.Rand, buffered bool) *call {
+func randomCall(rng *rand.Rand) *call {
 	c := &call{h2: rng.IntN(2) == 0}
 	switch rng.IntN(4) {
 	case 0:
@@ -74,7 +74,7 @@ func randomCall(rng *rand.Rand, buffered bool) *call {
 	if rng.IntN(2) == 0 {
 		c.pieces = 1 + rng.IntN(12)
 	}
-	if rng.IntN(4) == 0 && !(buffered && c.renamed) {
+	if rng.IntN(4) == 0 {
 		c.trailer = randomWord(rng)
 	}
 	return c

@@ -54,8 +54,8 @@ func TestRefusals(t *testing.T) {
 // Where Envoy holds the body, it is the one to refuse it.
 func TestEnvoyRefusesWhatItCannotHold(t *testing.T) {
 	r := build(t, setup{cluster: overrideHost, envoyFlags: append([]string{"--max-body", "64KiB"}, retries...)})
-	for _, pieces := range []int{0, 50} {
-		c := &call{body: completionOf(8 << 20), pieces: pieces}
+	for _, c := range []*call{{}, {pieces: 50}, {h2: true}, {h2: true, pieces: 50}} {
+		c.body = completionOf(8 << 20)
 		a := r.send(t.Context(), c)
 		r.tell(t, c, a, story{status: 413, details: "request_payload_too_large", unpicked: true})
 	}

@@ -236,6 +236,7 @@ func TestChoices(t *testing.T) {
 		{"full-duplex has no retries", overriding, "route", "route retry_policy", `null`},
 		{"buffered", buffered, "extProc", "processing_mode request_body_mode", `"BUFFERED"`},
 		{"buffered holds a whole body", buffered, "listener", "per_connection_buffer_limit_bytes", `5242880`},
+		{"buffered holds a whole body over HTTP/2", buffered, "manager", "http2_protocol_options initial_stream_window_size", `5242880`},
 		{"buffered lets a whole body come back", buffered, "extProc", "grpc_service envoy_grpc max_receive_message_length", `6291456`},
 		{"retries hold a whole body", buffered, "host", "request_body_buffer_limit", `5242880`},
 		{"retries", buffered, "route", "route retry_policy num_retries", `3`},

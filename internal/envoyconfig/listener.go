@@ -33,6 +33,21 @@ func (c *Config) listener() object {
 }
 
 func (c *Config) manager() object {
+	m := c.connections()
+	if c.Request == Buffered {
+		// Over HTTP/2 the window of a stream is the limit of what is held of it.
+		m["http2_protocol_options"] = object{"initial_stream_window_size": min(max(c.MaxBody, minWindow), maxWindow)}
+	}
+	return m
+}
+
+// The least and the most that a stream's window may be in Envoy, in bytes.
+const (
+	minWindow = 65_535
+	maxWindow = 1<<31 - 1
+)
+
+func (c *Config) connections() object {
 	return object{
 		"stat_prefix":           frontName,
 		"codec_type":            "AUTO", // HTTP/1.1, and HTTP/2 without TLS
