@@ -22,6 +22,7 @@ import (
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/buildinfo"
+	"github.com/eppctl/eppctl/internal/engine"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
@@ -159,6 +160,10 @@ func views() []pool.View {
 		{State: blank, Scrapes: 4, Failures: 4, LastError: "HTTP 404 on port 8000", LastScrape: start},
 		{
 			State: well, TreeBlocks: 12, Running: score.Read(3, score.SourceMetrics), Engine: "vllm", BlockSize: 16, Blocks: 32768,
+			Ranks: []engine.Rank{
+				{Name: "0", Waiting: engine.Value{Known: true}, Running: engine.Value{Known: true, V: 3}, KVUsage: engine.Value{Known: true, V: .25}},
+				{Name: "1", Waiting: engine.Value{Known: true, V: 40}, Running: engine.Value{Reason: "NaN"}, KVUsage: engine.Value{Known: true, V: .5}},
+			},
 			Scrapes: 9, LastScrape: start, ReportEpoch: 7, ReportSeq: 3, LastReport: start, Reports: 3, ReportGaps: 1, Resyncs: 1,
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/engine"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/score"
 )
@@ -72,6 +73,17 @@ type PodEngine struct {
 	Kind            string `json:"kind"`            // vllm, sglang, trtllm; "" when not known
 	BlockSizeTokens *int   `json:"blockSizeTokens"` // null when not known
 	CapacityBlocks  *int   `json:"capacityBlocks"`  // null when not known
+	// Ranks are those of a data parallel engine, each with a queue of its own; the
+	// pod's numbers are their sums, and the KV cache's share that of the fullest.
+	Ranks []PodRank `json:"ranks,omitempty"`
+}
+
+// PodRank is one data parallel rank. What its page did not say is null.
+type PodRank struct {
+	Rank    string   `json:"rank"`
+	Waiting *float64 `json:"waiting"`
+	Running *float64 `json:"running"`
+	KVUsage *float64 `json:"kvUsage"` // 0..1
 }
 
 // PodScrapes count the reads of a pod's metrics page.
@@ -109,7 +121,9 @@ func podOf(v *pool.View, w *score.Weights) Pod {
 			State: s.AdapterState.String(), Loaded: slices.Clone(s.Adapters), Max: countOrNull(s.MaxAdapters),
 			Detail: note(s, score.AdapterMatch),
 		},
-		Engine:  PodEngine{Kind: v.Engine, BlockSizeTokens: countOrNull(v.BlockSize), CapacityBlocks: countOrNull(v.Blocks)},
+		Engine: PodEngine{
+			Kind: v.Engine, BlockSizeTokens: countOrNull(v.BlockSize), CapacityBlocks: countOrNull(v.Blocks), Ranks: ranksOf(v.Ranks),
+		},
 		Scrapes: PodScrapes{Total: v.Scrapes, Failed: v.Failures, Last: timeOrNull(v.LastScrape), LastError: v.LastError},
 		Reports: PodReports{
 			Total: v.Reports, Epoch: v.ReportEpoch, Seq: v.ReportSeq, Last: timeOrNull(v.LastReport), Gaps: v.ReportGaps, Resyncs: v.Resyncs,
@@ -129,6 +143,21 @@ func podOf(v *pool.View, w *score.Weights) Pod {
 		p.State, p.Reason = StateExcluded, reason.String()
 	}
 	return p
+}
+
+func ranksOf(ranks []engine.Rank) []PodRank {
+	out := make([]PodRank, len(ranks))
+	for i, r := range ranks {
+		out[i] = PodRank{Rank: r.Name, Waiting: knownOrNull(r.Waiting), Running: knownOrNull(r.Running), KVUsage: knownOrNull(r.KVUsage)}
+	}
+	return out
+}
+
+func knownOrNull(v engine.Value) *float64 {
+	if !v.Known {
+		return nil
+	}
+	return &v.V
 }
 
 // excluded is why no request can be given to the pod now. The engine itself is

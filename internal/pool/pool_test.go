@@ -319,6 +319,86 @@ func TestReadings(t *testing.T) {
 			t.Error("a probe from before the refusal made the pod well")
 		}
 	})
+	t.Run("a reading names the series it was read from", func(t *testing.T) { // case M4
+		p, _ := newPool(t, "a")
+		const waiting, usage = "vllm:num_requests_waiting", "vllm:gpu_cache_usage_perc"
+		page := page()
+		page.Waiting.Series, page.KVUsage.Series = waiting, usage
+		p.scrape("a", page)
+		if s := p.state(t, "a"); s.Notes[score.QueueDepth] != waiting || s.Notes[score.Load] != usage {
+			t.Errorf("notes %q", s.Notes)
+		}
+	})
+	t.Run("the load has the best source that is fresh", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p, _ := newPool(t)
+			m := members("a")
+			m[0].MaxRunning = 4
+			if err := p.Set(m); err != nil {
+				t.Fatal(err)
+			}
+			want := func(source score.Source, value float64) {
+				t.Helper()
+				if u := p.state(t, "a").Utilization; u.Source != source || u.Value != value || u.State != score.Known {
+					t.Errorf("load %+v, want %v by %v", u, value, source)
+				}
+			}
+			page := page()
+			page.Running.V, page.KVUsage.V = 3, .25
+			measured := func(u engine.Value, err error) {
+				p.Measured(p.target("a"), engine.Measurement{GPU: engine.GPU{Utilization: u}, At: time.Now(), Err: err})
+			}
+			page.Running.Known = false
+			p.scrape("a", page)
+			want(score.SourceKVUsage, .25)
+			page.Running.Known = true
+			p.scrape("a", page)
+			want(score.SourceRunning, .75)
+			measured(engine.Value{Known: true, V: .9}, nil)
+			want(score.SourceDCGM, .9)
+			measured(engine.Value{}, errors.New("HTTP 404 on port 9400"))
+			want(score.SourceDCGM, .9)
+			time.Sleep(time.Millisecond)
+			p.send(t, &report.Report{Pod: "a", Epoch: 1, Seq: 1, Full: true, Model: "m", GPUUtilization: new(.5)})
+			want(score.SourceReport, .5)
+			time.Sleep(time.Millisecond)
+			measured(engine.Value{Known: true, V: .8}, nil)
+			want(score.SourceDCGM, .8)
+			time.Sleep(5500 * time.Millisecond) // the report lives longer
+			want(score.SourceReport, .5)
+			measured(engine.Value{Reason: "page has no DCGM_FI_DEV_GPU_UTIL"}, nil)
+			time.Sleep(time.Second)
+			p.scrape("a", page)
+			want(score.SourceRunning, .75)
+		})
+	})
+	t.Run("a scrape that started before one that is known is late", func(t *testing.T) {
+		p, _ := newPool(t, "a")
+		now := time.Now()
+		newest := page()
+		newest.Waiting.V = 3
+		p.Scraped(p.target("a"), engine.Scrape{Page: newest, Start: now, End: now.Add(time.Millisecond)})
+		p.Scraped(p.target("a"), engine.Scrape{Page: page(), Start: now.Add(-time.Millisecond), End: now.Add(2 * time.Millisecond)})
+		p.Scraped(p.target("a"), engine.Scrape{Err: errors.New("late"), Start: now.Add(-time.Millisecond), End: now.Add(2 * time.Millisecond)})
+		if v := p.Views()[0]; v.State.Waiting.Value != 3 || v.LastError != "" || v.Scrapes != 1 {
+			t.Errorf("waiting %v, error %q, %d scrapes; want those of the newest", v.State.Waiting, v.LastError, v.Scrapes)
+		}
+	})
+	t.Run("the engine is the one that is set, else the label's", func(t *testing.T) {
+		for _, tt := range []struct{ set, label, want string }{
+			{"", "", ""}, {"", "sglang", "sglang"}, {"", "triton", ""}, {"trtllm", "sglang", "trtllm"},
+		} {
+			p, _ := newPool(t)
+			m := members("a")
+			m[0].Engine, m[0].Labels, m[0].GPUURL = tt.set, map[string]string{"llm-d.ai/engine-type": tt.label}, "http://n:9400/metrics"
+			if err := p.Set(m); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.target("a"); got.Engine != tt.want || got.GPUURL != m[0].GPUURL {
+				t.Errorf("set %q, label %q: target %+v", tt.set, tt.label, got)
+			}
+		}
+	})
 	t.Run("a late answer of an earlier stay finds nobody", func(t *testing.T) {
 		p, _ := newPool(t, "a")
 		old := p.target("a")

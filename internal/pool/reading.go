@@ -35,7 +35,7 @@ type reading struct {
 	value  float64
 	at     instant // when it was received; never = there is none
 	source score.Source
-	note   string // why it is what it is, or why there is none; "" = nothing to say
+	note   string // the series it was read from, or why there is none; "" = nothing to say
 }
 
 // none is the reading of what was never reported.

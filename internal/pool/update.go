@@ -73,7 +73,7 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 func (e *endpoint) scrapedQueue(page *engine.Page, start, end instant) {
 	switch w := page.Waiting; {
 	case w.Known:
-		e.waiting = newer(e.waiting, reading{value: w.V, at: end, source: score.SourceMetrics})
+		e.waiting = newer(e.waiting, reading{value: w.V, at: end, source: score.SourceMetrics, note: w.Series})
 		e.reported(start)
 	case e.waiting.source == score.SourceMetrics || !e.waiting.known():
 		e.waiting = noneFor(w.Reason)
@@ -85,11 +85,11 @@ func (e *endpoint) scrapedLoad(page *engine.Page, end instant) {
 	if r := page.Running; r.Known {
 		e.running = reading{value: r.V, at: end, source: score.SourceMetrics}
 		if e.member.MaxRunning > 0 {
-			e.runningLoad = reading{value: r.V / float64(e.member.MaxRunning), at: end, source: score.SourceRunning}
+			e.runningLoad = reading{value: r.V / float64(e.member.MaxRunning), at: end, source: score.SourceRunning, note: r.Series}
 		}
 	}
 	if kv := page.KVUsage; kv.Known {
-		e.kvLoad = reading{value: kv.V, at: end, source: score.SourceKVUsage}
+		e.kvLoad = reading{value: kv.V, at: end, source: score.SourceKVUsage, note: kv.Series}
 	}
 }
 
@@ -108,7 +108,7 @@ func (p *Pool) Measured(t engine.Target, m engine.Measurement) {
 	}
 	e.gpuLoad = none
 	if u := m.GPU.Utilization; u.Known {
-		e.gpuLoad = reading{value: u.V, at: at, source: score.SourceDCGM}
+		e.gpuLoad = reading{value: u.V, at: at, source: score.SourceDCGM, note: u.Series}
 	}
 	e.arrange(p.now(), p.cfg.Limits)
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/engine"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -56,6 +57,8 @@ type endpointsFile struct {
 		Labels      map[string]string `json:"labels"`
 		Annotations map[string]string `json:"annotations"`
 		MaxRunning  int               `json:"maxRunning"`
+		Engine      string            `json:"engine"`
+		GPUMetrics  string            `json:"gpuMetrics"`
 		NotReady    bool              `json:"notReady"`
 		Terminating bool              `json:"terminating"`
 	} `json:"endpoints"`
@@ -99,9 +102,28 @@ func ParseEndpoints(b []byte) ([]pool.Member, error) {
 		}
 		m.Labels, m.Annotations, m.MaxRunning = e.Labels, e.Annotations, e.MaxRunning
 		m.NotReady, m.Terminating = e.NotReady, e.Terminating
+		m.Engine, m.GPUURL = e.Engine, e.GPUMetrics
+		if err := checkSources(&m); err != nil {
+			problems = append(problems, fmt.Errorf("endpoints[%d]: %w", i, err))
+		}
 		members = append(members, m)
 	}
 	return members, errors.Join(problems...)
+}
+
+// checkSources checks where an endpoint's numbers are said to come from.
+func checkSources(m *pool.Member) error {
+	if m.Engine != "" && !engine.Known(m.Engine) {
+		return fmt.Errorf("engine %q: must be vllm, sglang or trtllm, or left out to go by the metrics page", m.Engine)
+	}
+	if m.GPUURL == "" {
+		return nil
+	}
+	u, err := url.Parse(m.GPUURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return errors.New("gpuMetrics: must be the URL of a DCGM exporter's page, such as http://10.0.0.1:9400/metrics, without a user")
+	}
+	return nil
 }
 
 // endpointsWatch follows the file of --endpoints.

@@ -56,6 +56,9 @@ func TestParseEndpointsNamesThePlace(t *testing.T) {
 		{"no name", "endpoints: [{name: a, url: http://h:1}, {url: http://h:2}]", "endpoints[1]"},
 		{"no URL", "endpoints: [{name: a}]", "endpoints[0]"},
 		{"no list", "endpoints: 7", "endpoints"},
+		{"engine of no name", "endpoints: [{name: a, url: http://h:1, engine: VLLM}]", `endpoints[0]: engine "VLLM": must be vllm, sglang or trtllm`},
+		{"GPU page without a host", "endpoints: [{name: a, url: http://h:1, gpuMetrics: h:9400}]", "endpoints[0]: gpuMetrics: must be the URL"},
+		{"GPU page with a password", "endpoints: [{name: a, url: http://h:1, gpuMetrics: 'http://u:p@h:9400'}]", "endpoints[0]: gpuMetrics"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := ParseEndpoints([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.problem) {
@@ -65,8 +68,18 @@ func TestParseEndpointsNamesThePlace(t *testing.T) {
 	}
 }
 
+func TestParseEndpointsSources(t *testing.T) {
+	members, err := ParseEndpoints([]byte("endpoints: [{name: a, url: http://h:1, engine: sglang, gpuMetrics: https://h:9400/metrics}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := members[0]; m.Engine != "sglang" || m.GPUURL != "https://h:9400/metrics" {
+		t.Errorf("engine %q, GPU page %q", m.Engine, m.GPUURL)
+	}
+}
+
 func FuzzParseEndpoints(f *testing.F) {
-	f.Add([]byte("endpoints:\n- {name: a, url: http://h:1, labels: {x: y}, maxRunning: 64, terminating: true}\n"))
+	f.Add([]byte("endpoints:\n- {name: a, url: http://h:1, labels: {x: y}, maxRunning: 64, engine: vllm, gpuMetrics: http://h:9400/metrics, terminating: true}\n"))
 	f.Add([]byte(`{"endpoints":[{"name":"a","url":"http://[::1]"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		members, err := ParseEndpoints(b)
