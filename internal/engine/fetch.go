@@ -115,11 +115,11 @@ func (q *query) ask(ctx context.Context) (*http.Response, error) {
 	req := q.req.WithContext(ctx)
 	for hops := 0; ; hops++ {
 		resp, err := q.transport.RoundTrip(req)
-		if err != nil || hops == maxHops || resp.StatusCode/100 != 3 {
+		if err != nil || hops == maxHops {
 			return resp, err
 		}
-		to, err := resp.Location()
-		if err != nil || to.Host != req.URL.Host || to.Scheme != req.URL.Scheme {
+		to := moved(resp, req.URL)
+		if to == nil {
 			return resp, nil
 		}
 		discard(resp.Body)
@@ -127,6 +127,18 @@ func (q *query) ask(ctx context.Context) (*http.Response, error) {
 		req = req.WithContext(ctx)
 		req.URL = to
 	}
+}
+
+// moved is where on its own server an answer redirects to; nil for nowhere.
+func moved(resp *http.Response, from *url.URL) *url.URL {
+	if resp.StatusCode/100 != 3 {
+		return nil
+	}
+	to, err := resp.Location()
+	if err != nil || to.Host != from.Host || to.Scheme != from.Scheme {
+		return nil
+	}
+	return to
 }
 
 // maxHops bounds the redirects that are followed.

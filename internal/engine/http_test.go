@@ -77,6 +77,10 @@ func TestScrapeReasonsOverHTTP(t *testing.T) {
 			http.Redirect(w, r, "/slash/metrics/", http.StatusTemporaryRedirect)
 		case "/away":
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		case "/secure":
+			http.Redirect(w, r, "https://"+r.Host+"/slash/metrics/", http.StatusTemporaryRedirect)
+		case "/loop":
+			http.Redirect(w, r, "/loop/metrics", http.StatusTemporaryRedirect)
 		case "/slash/metrics/":
 			w.Header().Set("Content-Type", textPlain)
 			fmt.Fprint(w, twoWaiting)
@@ -92,6 +96,8 @@ func TestScrapeReasonsOverHTTP(t *testing.T) {
 		{"encoded unasked", server.URL + "/gzip", `answer is encoded ("gzip") though that was not accepted`},
 		{"cut", server.URL + "/cut", "connection closed by the server on port " + port},
 		{"redirect to a slash", server.URL + "/slash", "<nil>"},
+		{"redirect to TLS", server.URL + "/secure", "HTTP 307 on port " + port},
+		{"redirect to itself", server.URL + "/loop", "HTTP 307 on port " + port},
 		{"redirect to another host", server.URL + "/away", "HTTP 307 on port " + port},
 	}
 	for _, tt := range tests {
@@ -164,6 +170,9 @@ func TestRunAgainstARealServer(t *testing.T) {
 	<-sink.all
 	cancel()
 	wg.Wait()
+	if idle := w.watches["x"].askers[0].(*transport).idle; len(idle) > 0 {
+		t.Errorf("%d connections are left open", len(idle))
+	}
 	sink.mu.Lock()
 	defer sink.mu.Unlock()
 	if err := errors.Join(sink.errs...); err != nil || !sink.healthy {

@@ -177,15 +177,13 @@ func (r *Reader) read(body io.Reader, contentType string) (Page, error) {
 
 // decode reads the kept lines, and keeps them in turn.
 func (r *Reader) decode(s *scratch) (Page, error) {
-	room := r.kept
-	r.kept = nil
 	f, err := s.decodeLines(s.kept)
 	if err != nil {
 		return Page{}, err
 	}
 	p, err := pageOf(f, r.Engine)
 	if err == nil && len(s.kept) <= maxKeptBytes {
-		r.kept, r.page = append(room[:0], s.kept...), p
+		r.kept, r.page = append(r.kept[:0], s.kept...), p
 	}
 	return p, err
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/clock"
 )
 
 const (
@@ -67,7 +69,7 @@ func (t *transport) take(host string) *conn {
 func (t *transport) keep(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.since = time.Now()
+	c.since = clock.Wall{}.Now()
 	t.idle = append(t.idle, c)
 	if len(t.idle) > maxIdle || c.since.Sub(t.idle[0].since) > idleTimeout {
 		t.idle[0].close()

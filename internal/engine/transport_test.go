@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -113,6 +114,7 @@ func TestTransportKeepsConnectionsThatAreInOrder(t *testing.T) {
 		{"an answer that ends with its connection", [][]string{{noEnd}}, []string{"200 OK until it closes", "200 OK until it closes"}, 2},
 		{"more than one answer to one question", [][]string{{surplus, okB}, {okB}}, []string{"200 OK a", "200 OK b"}, 2},
 		{"cut", [][]string{{"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\na"}, {okA}}, []string{"unexpected EOF", "200 OK a"}, 2},
+		{"cut in the header, on a connection that was kept", [][]string{{okA, "HTTP/1.1 200"}, {okB}}, []string{"200 OK a", "unexpected EOF", "200 OK b"}, 2},
 		{"no HTTP", [][]string{{"SSH-2.0-x\r\n"}, {okA}}, []string{`malformed HTTP response "SSH-2.0-x"`, "200 OK a"}, 2},
 		{"a header without end", [][]string{{"HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 20_000)}}, []string{"answer's header is longer than 65536 bytes"}, 1},
 		{"only announcements", [][]string{{strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 20_000)}}, []string{"answer's header is longer than 65536 bytes"}, 1},
@@ -211,6 +213,11 @@ func TestTransportKeepsFewConnections(t *testing.T) {
 	if got := len(rt.idle); got != maxIdle {
 		t.Errorf("%d idle connections, want %d", got, maxIdle)
 	}
+	for i, c := range rt.idle {
+		if slices.Contains(rt.idle[:i], c) {
+			t.Error("a connection was kept twice")
+		}
+	}
 	rt.idle[0].since = time.Now().Add(-2 * idleTimeout)
 	if _, err := get(t.Context(), rt, "http://"+s.addr+"/"); err != nil {
 		t.Fatal(err)
@@ -221,6 +228,27 @@ func TestTransportKeepsFewConnections(t *testing.T) {
 	rt.CloseIdleConnections()
 	if len(rt.idle) != 0 {
 		t.Error("idle connections were kept")
+	}
+}
+
+func TestTransportDropsConnectionsWithHalfAnAnswer(t *testing.T) {
+	long := "HTTP/1.1 404 Not Found\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100_000)
+	s := scripted(t, []string{long, okA})
+	rt := new(transport)
+	defer rt.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addr+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, resp.Body, 60_000); err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil || len(rt.idle) > 0 {
+		t.Errorf("error %v, %d connections kept", err, len(rt.idle))
 	}
 }
 
