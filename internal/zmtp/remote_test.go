@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A remote is the other end of a connection: it says what the test wants, valid or
@@ -124,12 +125,52 @@ func (p *pipes) dial(ctx context.Context, _ string) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
 	case p.conns <- there:
-		return here, nil
+		return newBuffered(here), nil
 	case <-p.shut:
 		return nil, errors.New("connection refused")
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// A buffered connection takes some writes before the other side reads them, as a
+// kernel does: else two peers that greet each other wait for ever.
+type buffered struct {
+	net.Conn
+	out  chan []byte
+	once sync.Once
+	shut chan struct{}
+}
+
+func newBuffered(nc net.Conn) *buffered {
+	b := &buffered{Conn: nc, out: make(chan []byte, 16), shut: make(chan struct{})}
+	go func() {
+		for {
+			select {
+			case piece := <-b.out:
+				_, _ = nc.Write(piece)
+			case <-b.shut:
+				return
+			}
+		}
+	}()
+	return b
+}
+
+func (b *buffered) Write(p []byte) (int, error) {
+	select {
+	case b.out <- bytes.Clone(p):
+		return len(p), nil
+	case <-b.shut:
+		return 0, net.ErrClosed
+	}
+}
+
+func (b *buffered) SetWriteDeadline(time.Time) error { return nil }
+
+func (b *buffered) Close() error {
+	b.once.Do(func() { close(b.shut) })
+	return b.Conn.Close()
 }
 
 func (p *pipes) Accept() (net.Conn, error) {
