@@ -146,7 +146,7 @@ func (w *watch) scrapeLoop(ctx context.Context) {
 		} else {
 			failures = 0
 		}
-		w.scrapePause.sleep(ctx, w.cfg.Clock, pause)
+		w.scrapePause.sleep(ctx, w.cfg.Clock, w.onStep(pause))
 	}
 }
 
@@ -190,7 +190,7 @@ func (w *watch) probeLoop(ctx context.Context) {
 		w.probes.leave()
 		at := w.cfg.Clock.Now()
 		w.deliver(ctx, func() { w.judge(asFailure(err), at) })
-		_ = w.cfg.Clock.Sleep(ctx, jittered(w.cfg.ProbeInterval))
+		_ = w.cfg.Clock.Sleep(ctx, w.onStep(jittered(w.cfg.ProbeInterval)))
 	}
 }
 
@@ -251,7 +251,7 @@ func (w *watch) listLoop(ctx context.Context) {
 		} else {
 			failures = 0
 		}
-		w.listPause.sleep(ctx, w.cfg.Clock, jittered(pause))
+		w.listPause.sleep(ctx, w.cfg.Clock, w.onStep(jittered(pause)))
 	}
 }
 
@@ -268,7 +268,7 @@ func (w *watch) gpuLoop(ctx context.Context) {
 		} else {
 			failures = 0
 		}
-		_ = w.cfg.Clock.Sleep(ctx, jittered(pause))
+		_ = w.cfg.Clock.Sleep(ctx, w.onStep(jittered(pause)))
 	}
 }
 
@@ -313,6 +313,17 @@ func restOf(interval, took time.Duration) time.Duration {
 
 func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
+}
+
+// steps is how many moments of an interval there are at which targets are asked.
+const steps = 20
+
+// onStep makes a pause end at a moment that the targets share. A process that
+// sleeps in between and wakes up for one target at a time spends more on waking
+// up than on asking.
+func (w *watch) onStep(pause time.Duration) time.Duration {
+	now := w.cfg.Clock.Now()
+	return now.Add(pause).Round(w.cfg.ScrapeInterval / steps).Sub(now)
 }
 
 // pause is a sleep that can be ended early.

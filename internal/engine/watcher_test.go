@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +47,32 @@ func TestScrapesAtItsInterval(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The jitter spreads the targets, but not so that each wakes the process up.
+func TestTargetsShareTheirMoments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		var targets []Target
+		for i := range 100 {
+			targets = append(targets, f.pod(fmt.Sprint("pod-", i)))
+		}
+		_, _, stop := watching(t, f, Config{}, targets...)
+		pass(10 * time.Second)
+		stop()
+		moments, most := map[time.Time]int{}, 0
+		for _, target := range targets {
+			for _, at := range f.times(target.Name + ":8000/metrics") {
+				moments[at]++
+			}
+		}
+		for at := time.Now().Add(-2 * time.Second).Truncate(time.Second); at.Before(time.Now()); at = at.Add(10 * time.Millisecond) {
+			most = max(most, moments[at])
+		}
+		if len(moments) > 1001 || most > 30 {
+			t.Errorf("%d moments in 10 s, want at most one each 10 ms; %d scrapes at one, with 5 on average", len(moments), most)
+		}
+	})
 }
 
 func TestFirstAnswersComeAtOnce(t *testing.T) {
