@@ -92,7 +92,7 @@ func (f *envoyConfigFlags) register(c *cobra.Command) {
 }
 
 func (f *envoyConfigFlags) run(c *cobra.Command, s *cli.Streams) error {
-	if err := f.read(); err != nil {
+	if err := f.read(c.Flags()); err != nil {
 		return usage(err, c)
 	}
 	config := f.config.JSON()
@@ -107,7 +107,10 @@ func (f *envoyConfigFlags) run(c *cobra.Command, s *cli.Streams) error {
 }
 
 // read makes the configuration of the flags.
-func (f *envoyConfigFlags) read() error {
+func (f *envoyConfigFlags) read(flags *pflag.FlagSet) error {
+	if err := filled(flags, "picker-ca", "picker-name", "validate"); err != nil {
+		return err
+	}
 	to := &f.config
 	to.Cluster, to.Request, to.Response = envoyconfig.Cluster(f.cluster), envoyconfig.Request(f.request), envoyconfig.Response(f.response)
 	var err, caErr error
@@ -129,9 +132,12 @@ func readCA(path string) ([]byte, error) {
 		return nil, fmt.Errorf("--picker-ca: %w", err)
 	}
 	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxCA))
+	b, err := io.ReadAll(io.LimitReader(file, maxCA+1))
 	if err != nil {
 		return nil, fmt.Errorf("--picker-ca: %w", err)
+	}
+	if len(b) > maxCA {
+		return nil, fmt.Errorf("--picker-ca: %s: larger than %d bytes", path, maxCA)
 	}
 	return b, nil
 }

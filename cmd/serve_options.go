@@ -93,6 +93,9 @@ func (f *serveFlags) bodySizes(o *serve.Options) error {
 // checkExtproc refuses flags of ext_proc that contradict each other, or that
 // nobody would read.
 func (f *serveFlags) checkExtproc(flags *pflag.FlagSet, address string) error {
+	if err := filled(flags, "tls-cert", "tls-key"); err != nil {
+		return err
+	}
 	switch {
 	case f.plaintext && f.tlsCert+f.tlsKey != "":
 		return errors.New("--plaintext and --tls-cert or --tls-key contradict each other: give one of them")

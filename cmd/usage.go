@@ -21,6 +21,17 @@ func usage(err error, c *cobra.Command) error {
 	return cli.WithHint(err, cli.ExitUsage, hint)
 }
 
+// filled refuses flags whose value is empty: it came from a variable that is not
+// set, and what it was to protect would be left out without a word.
+func filled(flags *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {
+			return fmt.Errorf("--%s: the value is empty; give one, or leave --%s out", name, name)
+		}
+	}
+	return nil
+}
+
 // flagError says in this program's words what is wrong with a flag.
 func flagError(c *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {

@@ -239,7 +239,7 @@ func (c *Config) tls(pickers []address) object {
 			of["sni"] = names[0].host
 		}
 		common["validation_context"] = object{
-			"trusted_ca":                    object{"inline_string": string(c.PickerCA)},
+			"trusted_ca":                    object{"inline_string": certificates(c.PickerCA)},
 			"match_typed_subject_alt_names": matchers,
 		}
 	}

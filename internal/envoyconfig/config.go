@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +53,7 @@ type Config struct {
 
 	Pickers    []string // host:port each, of the ext_proc service
 	Plaintext  bool     // no TLS to the pickers
-	PickerCA   []byte   // PEM; nil takes any certificate
+	PickerCA   []byte   // PEM, of which only certificates are used; nil takes any certificate
 	PickerName string   // what the certificate must be made out to; "" for the pickers' hosts
 
 	Cluster   Cluster
@@ -117,7 +118,22 @@ func (c *Config) checkTLS() error {
 	case c.PickerCA != nil && !holdsCertificate(c.PickerCA):
 		return errors.New("--picker-ca: the file holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
 	}
+	if _, err := parseHost(c.PickerName); err != nil {
+		return fmt.Errorf("--picker-name: %w", err)
+	}
 	return nil
+}
+
+// certificates are those of a PEM file, and nothing else that it may hold: keys
+// often stand beside them, and configurations are passed around.
+func certificates(b []byte) string {
+	var all []byte
+	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			all = append(all, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+		}
+	}
+	return string(all)
 }
 
 func holdsCertificate(b []byte) bool {
@@ -178,10 +194,29 @@ func (a address) String() string { return net.JoinHostPort(a.host, strconv.Itoa(
 func parseAddress(text string) (address, error) {
 	host, portText, err := net.SplitHostPort(text)
 	port, portErr := strconv.ParseUint(portText, 10, 16)
-	if err != nil || portErr != nil || strings.ContainsAny(host, "/ =@") {
+	if err != nil || portErr != nil {
 		return address{}, fmt.Errorf("%q must have the form host:port", text)
 	}
+	if host, err = parseHost(host); err != nil {
+		return address{}, fmt.Errorf("%q: %w", text, err)
+	}
 	return address{host, uint16(port)}, nil
+}
+
+// hostName matches a name that can be looked up. One whose last part has no letter
+// is a mistyped IP address.
+var hostName = regexp.MustCompile(`^([a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?\.)*[a-zA-Z0-9_-]*[a-zA-Z_][a-zA-Z0-9_-]*\.?$`)
+
+// parseHost reads a name, an IP address, of which it returns the shortest spelling,
+// or nothing.
+func parseHost(text string) (string, error) {
+	if ip, err := netip.ParseAddr(text); err == nil && ip.Zone() == "" {
+		return ip.String(), nil
+	}
+	if text != "" && !hostName.MatchString(text) {
+		return "", fmt.Errorf("%q is neither the name of a host nor an IP address without a zone", text)
+	}
+	return text, nil
 }
 
 func checkListener(flag, text string) error {
@@ -229,6 +264,8 @@ func addresses(flag string, texts []string, parse func(string) (address, error))
 		case err != nil:
 		case a.port == 0:
 			err = fmt.Errorf("%q: port 0 can't be dialled", text)
+		case a.host == "0.0.0.0" || a.host == "::":
+			err = fmt.Errorf("%q: a server may listen on all addresses, but is reached at one of them", text)
 		case slices.Contains(found, a):
 			err = fmt.Errorf("%q: %s is given twice", text, a)
 		}

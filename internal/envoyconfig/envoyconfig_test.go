@@ -2,10 +2,12 @@ package envoyconfig
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -273,6 +275,19 @@ func TestChoices(t *testing.T) {
 	}
 }
 
+// A file of certificates often holds the key of one of them.
+func TestKeysStayOutOfTheConfiguration(t *testing.T) {
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})
+	c := with(func(c *Config) { c.PickerCA = slices.Concat(key, ca(t), []byte("a remark\n"), ca(t), key) })
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	got := at(partsOf(t, c)["picker"], "transport_socket typed_config common_tls_context validation_context trusted_ca inline_string")
+	if want := strings.Repeat(certificates(ca(t)), 2); got != want {
+		t.Errorf("the CA is\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -289,6 +304,18 @@ func TestValidate(t *testing.T) {
 		{"a picker without a host", func(c *Config) { c.Pickers = []string{":1"} }, "the host is missing"},
 		{"a picker on port 0", func(c *Config) { c.Pickers = []string{"a:0"} }, "port 0 can't be dialled"},
 		{"a picker twice", func(c *Config) { c.Pickers = []string{"a:1", "a:1"} }, "a:1 is given twice"},
+		{"a picker in two spellings", func(c *Config) { c.Pickers = []string{"[::1]:1", "[0:0::1]:1"} }, "[::1]:1 is given twice"},
+		{"a picker with a line break", func(c *Config) { c.Pickers = []string{"a\n\":1"} }, `"a\n\"" is neither the name of a host nor an IP address`},
+		{"a picker with letters that no host has", func(c *Config) { c.Pickers = []string{"ü:1"} }, "is neither the name"},
+		{"a picker whose address is none", func(c *Config) { c.Pickers = []string{"256.1.1.1:1"} }, "is neither the name"},
+		{"a picker in a zone", func(c *Config) { c.Pickers = []string{"[fe80::1%eth0]:1"} }, "is neither the name"},
+		{"a picker on all addresses", func(c *Config) { c.Pickers = []string{"0.0.0.0:1"} }, "a server may listen on all addresses, but is reached at one of them"},
+		{"pickers with all kinds of names", func(c *Config) {
+			c.Pickers = []string{"7f3a:1", "epp_1.ns.svc.cluster.local.:1", "a-b.0c:1", "10.0.0.1:1", "[fe80::1]:1"}
+		}, ""},
+		{"a listener in a zone", func(c *Config) { c.Listen = "[fe80::1%eth0]:1" }, "is neither the name"},
+		{"a name with a port", func(c *Config) { c.PickerCA, c.PickerName = ca(t), "epp.svc:9002" }, `--picker-name: "epp.svc:9002" is neither the name`},
+		{"a name that is an address", func(c *Config) { c.PickerCA, c.PickerName = ca(t), "::1" }, ""},
 		{"a CA without TLS", func(c *Config) { c.Plaintext, c.PickerCA = true, ca(t) }, "--plaintext: without TLS"},
 		{"a CA that is none", func(c *Config) { c.PickerCA = []byte("no\n") }, "--picker-ca: the file holds no certificate"},
 		{"an empty CA", func(c *Config) { c.PickerCA = []byte{} }, "--picker-ca: the file holds no certificate"},
