@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,16 +26,20 @@ type serverTLS struct {
 	failures atomic.Uint64
 
 	mu     sync.Mutex
-	said   string
-	saidAt time.Time
+	said   map[string]bool // in the minute that began then
+	minute time.Time
 }
+
+// maxReasons bounds the reasons of failures that are told of in a minute: clients
+// can make up any number.
+const maxReasons = 8
 
 // ServerHandshake implements [credentials.TransportCredentials]. The server has
 // set a deadline.
 func (s *serverTLS) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn := tls.Server(raw, s.config)
 	if err := conn.HandshakeContext(context.Background()); err != nil {
-		s.failed(err)
+		s.failed(raw.RemoteAddr(), err)
 		_ = conn.Close() // it was of no use
 		return nil, nil, err
 	}
@@ -44,25 +49,45 @@ func (s *serverTLS) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	}, nil
 }
 
-// failed counts a failure, and tells of it unless that was done a minute ago. Who
-// connects and says nothing only wanted to know whether the port is open.
-func (s *serverTLS) failed(err error) {
-	if errors.Is(err, io.EOF) {
+// failed counts a failure, and tells of it unless its reason was told in this
+// minute. Who connects and says nothing only wanted to know whether the port is
+// open; a closed connection was closed at the end, by this side.
+func (s *serverTLS) failed(client net.Addr, err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		return
 	}
 	s.failures.Add(1)
-	text := err.Error()
-	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
-		text = "the client does not speak TLS: let it, or start the picker with --plaintext"
+	if reason := reasonOf(err); s.isNews(reason) {
+		s.logger.Warn("a client of ext_proc failed to connect", slog.String("client", client.String()), slog.String("error", reason))
 	}
+}
+
+// reasonOf leaves out what differs from one connection to the next.
+func reasonOf(err error) string {
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+		return "the client does not speak TLS: let it, or start the picker with --plaintext"
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return "no TLS handshake came within " + handshakeTimeout.String()
+	}
+	if network, ok := errors.AsType[*net.OpError](err); ok {
+		err = network.Err
+	}
+	return err.Error()
+}
+
+// isNews reports whether a reason is to be told of.
+func (s *serverTLS) isNews(reason string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := clock.Wall{}.Now()
-	if text == s.said && now.Sub(s.saidAt) < time.Minute {
-		return
+	if now := (clock.Wall{}).Now(); now.Sub(s.minute) >= time.Minute {
+		s.said, s.minute = map[string]bool{}, now
 	}
-	s.said, s.saidAt = text, now
-	s.logger.Warn("a client of ext_proc failed to connect", slog.String("error", text))
+	if s.said[reason] || len(s.said) == maxReasons {
+		return false
+	}
+	s.said[reason] = true
+	return true
 }
 
 // Info implements [credentials.TransportCredentials].
