@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -252,4 +253,15 @@ func FuzzPair(f *testing.F) {
 			t.Error("a pair without a certificate or a key")
 		}
 	})
+}
+
+func TestAPipeWithoutAWriterIsNotWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	certFile := filepath.Join(dir, "cert.pem")
+	if err := syscall.Mkfifo(certFile, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(certFile, certFile, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
+		t.Errorf("got %v, want an error that it is empty", err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/eppctl/eppctl/internal/clock"
@@ -130,7 +131,8 @@ func blocks(b []byte, kind string) (found []*pem.Block) {
 }
 
 func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	// A pipe into which nobody writes would be waited for, at the end too.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
