@@ -80,6 +80,9 @@ func TestAllocationsOfAnExchange(t *testing.T) {
 	if n := testing.AllocsPerRun(200, func() { _ = s.Process(stream) }); n > maxAllocations {
 		t.Errorf("%v allocations for a request of 1 KB and its answer, want at most %d", n, maxAllocations)
 	}
+	if stream.kept {
+		t.Error("a message is held while the next one is waited for")
+	}
 	s.settled(t)
 }
 

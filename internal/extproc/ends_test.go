@@ -16,6 +16,7 @@ import (
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/picker"
+	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -165,6 +166,27 @@ func TestPanicOfThePicker(t *testing.T) {
 			})
 		}
 	}
+}
+
+// breaking is an observer that panics at the end of a request.
+type breaking struct{ picker.Observer }
+
+func (breaking) Picked(*record.Entry)                          {}
+func (breaking) Completed(*picker.Pick, *record.Outcome, bool) { panic("at the end") }
+
+// A panic while the request is ended costs neither the process nor a place among
+// the streams.
+func TestPanicAtTheEnd(t *testing.T) {
+	bubble(t, func(set *setup) { set.picker.Observer = breaking{} }, func(t *testing.T, s *site) {
+		f := s.open(t, fullDuplex, fullDuplex)
+		f.send(post(), requestBody(chatBody, true)).leave()
+		if status.Code(f.err) != codes.Internal {
+			t.Errorf("ended with %v", f.err)
+		}
+		if st := s.Stats(); st.Streams != 0 || st.Panics != 1 {
+			t.Errorf("%d streams are open and %d panics counted, want 0 and 1", st.Streams, st.Panics)
+		}
+	})
 }
 
 type pickerFunc func(context.Context, *picker.Call) (*picker.Pick, error)

@@ -166,6 +166,7 @@ func (x *exchange) closed(err error) error {
 // end is the one way out of every exchange. It must be deferred itself, since it
 // recovers.
 func (x *exchange) end(err *error) {
+	defer x.server.counts.streams.Add(-1)
 	if caught := recover(); caught != nil {
 		*err = x.panicked(caught)
 	}
@@ -174,7 +175,6 @@ func (x *exchange) end(err *error) {
 	if x.pick != nil {
 		x.finish()
 	}
-	x.server.counts.streams.Add(-1)
 }
 
 // panicked answers for a panic.

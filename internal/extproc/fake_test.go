@@ -16,6 +16,7 @@ type fakeStream struct {
 	// shallow, if there is one, is asked in place of next: the handler gets the parts
 	// of the message themselves, and no copies.
 	shallow func() (*message, error)
+	kept    bool // a message was held while the next one was waited for
 }
 
 func newFakeStream(next func() (*message, error), replied func(*reply)) *fakeStream {
@@ -36,6 +37,7 @@ func (f *fakeStream) Recv() (*message, error) {
 
 func (f *fakeStream) RecvMsg(into any) error {
 	to := into.(*message)
+	f.kept = f.kept || to.GetRequest() != nil
 	if f.shallow != nil {
 		m, err := f.shallow()
 		if err == nil {

@@ -154,6 +154,7 @@ func (s *Server) Process(stream extproc.ExternalProcessor_ProcessServer) (err er
 			return x.closed(err)
 		}
 		err := x.take(&x.in)
+		x.in.Reset() // while the next one is waited for, the body in it counts no more
 		x.answer.aborted = err != nil
 		if errors.Is(err, errSend) {
 			err = x.drain()
