@@ -102,7 +102,7 @@ func (x *exchange) writeBody(ofRequest bool, text []byte, last bool) error {
 // replyHead answers the request's headers when there is no body to answer.
 func (x *exchange) replyHead() error {
 	common := &extproc.CommonResponse{}
-	metadata := x.destination(common, -1)
+	metadata := x.destination(common)
 	return x.write(&extproc.ProcessingResponse{
 		Response:        &extproc.ProcessingResponse_RequestHeaders{RequestHeaders: &extproc.HeadersResponse{Response: common}},
 		DynamicMetadata: metadata,
@@ -124,12 +124,11 @@ func (x *exchange) replyAll(last bool) error {
 
 // replyBuffered answers the whole body of a buffering gateway.
 func (x *exchange) replyBuffered() error {
-	common, length := &extproc.CommonResponse{}, -1
+	common := &extproc.CommonResponse{}
 	if x.served != "" {
-		text := x.body.pieces[0]
-		common.BodyMutation = &extproc.BodyMutation{Mutation: &extproc.BodyMutation_Body{Body: text}}
+		common.BodyMutation = &extproc.BodyMutation{Mutation: &extproc.BodyMutation_Body{Body: x.body.pieces[0]}}
 	}
-	metadata := x.destination(common, length)
+	metadata := x.destination(common)
 	return x.write(&extproc.ProcessingResponse{
 		Response:        &extproc.ProcessingResponse_RequestBody{RequestBody: &extproc.BodyResponse{Response: common}},
 		DynamicMetadata: metadata,
@@ -137,9 +136,8 @@ func (x *exchange) replyBuffered() error {
 }
 
 // destination puts the pick into a reply: as a header and, of the same value, as
-// the dynamic metadata that it returns. A length ≥ 0 is that of a changed body
-// whose header has to follow in any case.
-func (x *exchange) destination(common *extproc.CommonResponse, length int) *structpb.Struct {
+// the dynamic metadata that it returns. The length follows a body that was changed.
+func (x *exchange) destination(common *extproc.CommonResponse) *structpb.Struct {
 	endpoints := x.pick.Endpoints()
 	list := strings.Join(endpoints, ",")
 	mutation := &extproc.HeaderMutation{
@@ -152,12 +150,9 @@ func (x *exchange) destination(common *extproc.CommonResponse, length int) *stru
 	}
 	if x.served != "" {
 		mutation.SetHeaders = append(mutation.SetHeaders, header("accept-encoding", "identity")) // the name has to be found
-		if length < 0 && x.head.length >= 0 {
-			length = len(x.body.pieces[0])
+		if x.head.length >= 0 {
+			mutation.SetHeaders = append(mutation.SetHeaders, header("content-length", strconv.Itoa(len(x.body.pieces[0]))))
 		}
-	}
-	if length >= 0 {
-		mutation.SetHeaders = append(mutation.SetHeaders, header("content-length", strconv.Itoa(length)))
 	}
 	common.HeaderMutation, common.ClearRouteCache = mutation, true
 
