@@ -54,10 +54,10 @@ func (s *Server) entry(e *data.HTTPAccessLogEntry) {
 	response := e.GetResponse()
 	a := answered{
 		status: int(response.GetResponseCode().GetValue()), served: servedIn(common.GetMetadata()),
-		flags: loggedFlags(common.GetResponseFlags()), details: response.GetResponseCodeDetails(),
+		flags: loggedFlags(common.GetResponseFlags()), details: clip(response.GetResponseCodeDetails()),
 	}
 	if a.served == "" {
-		a.served = addressText(common.GetUpstreamRemoteAddress())
+		a.served = clip(addressText(common.GetUpstreamRemoteAddress()))
 	}
 	if a.local = a.served == "" || ownReply(a.details); a.local {
 		a.served = ""

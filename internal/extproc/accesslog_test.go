@@ -196,9 +196,16 @@ func TestAccessLogOfOthers(t *testing.T) {
 	})
 }
 
-// Entries without a stream are forgotten, the oldest first.
+// Entries without a stream are forgotten, the oldest first, and long texts are cut.
 func TestAccessLogIsBounded(t *testing.T) {
 	s := newSite(t, nil)
+	s.entry(entryOf("first", func(e *data.HTTPAccessLogEntry) {
+		e.Response.ResponseCodeDetails = strings.Repeat("x", 1<<20)
+		e.CommonProperties.UpstreamRemoteAddress.GetSocketAddress().Address = strings.Repeat("x", 1<<20)
+	}))
+	if e, ok := s.waiting.early["first"]; !ok || len(e.Details)+len(e.ServedEndpoint) > 2*maxTold {
+		t.Errorf("%d bytes of details and %d of an address are kept", len(e.Details), len(e.ServedEndpoint))
+	}
 	for i := range 5000 {
 		s.entry(entryOf(strings.Repeat("x", 30)+string(rune('a'+i%26))+string(rune('a'+i/26%26))+string(rune('a'+i/676)), nil))
 	}

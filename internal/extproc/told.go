@@ -19,11 +19,11 @@ func (a *answered) hear(m *extproc.ProcessingRequest) {
 	}
 	fields := attributes.GetFields()
 	if a.served == "" {
-		a.served = fields["upstream.address"].GetStringValue()
+		a.served = clip(fields["upstream.address"].GetStringValue())
 	}
 	a.attempts = int(fields["upstream.request_attempt_count"].GetNumberValue())
 	a.flags = flagNames(uint64(fields["response.flags"].GetNumberValue()))
-	a.details = fields["response.code_details"].GetStringValue()
+	a.details = clip(fields["response.code_details"].GetStringValue())
 	// What comes from a pod has its address; a gateway that sends no addresses
 	// leaves it open. An address alone says only who was asked.
 	_, coded := fields["response.code"]
@@ -49,7 +49,18 @@ func connectionFailed(details string) bool {
 
 // servedIn is the endpoint that an override_host cluster says it used.
 func servedIn(m *core.Metadata) string {
-	return m.GetFilterMetadata()[namespaceLB].GetFields()[steering.Served].GetStringValue()
+	return clip(m.GetFilterMetadata()[namespaceLB].GetFields()[steering.Served].GetStringValue())
+}
+
+// maxTold bounds, in bytes, what is kept of a text that a gateway tells.
+const maxTold = 256
+
+// clip is a text's beginning, without the memory of the rest.
+func clip(text string) string {
+	if len(text) <= maxTold {
+		return text
+	}
+	return strings.Clone(text[:maxTold])
 }
 
 // flags are Envoy's response flags as its access log writes them, in the order
