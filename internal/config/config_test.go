@@ -317,8 +317,8 @@ func TestBounds(t *testing.T) {
 		"intervals: {scrapeMs: 86400001}":                           false,
 		"intervals: {scrapeMs: 1e-7}":                               false,
 		"extproc: {fallbacks: 0, maxStreams: 1}":                    true,
-		"extproc: {fallbacks: 32}":                                  true,
-		"extproc: {fallbacks: 33}":                                  false,
+		"extproc: {fallbacks: 15}":                                  true,
+		"extproc: {fallbacks: 16}":                                  false,
 		"extproc: {fallbacks: -1}":                                  false,
 		"extproc: {maxStreams: 0}":                                  false,
 		"extproc: {maxStreams: 1000001}":                            false,
@@ -348,7 +348,7 @@ func TestFlagsOfExtprocComeBeforeTheFile(t *testing.T) {
 	}
 	c.Overlay(Overrides{Fallbacks: new(99)})
 	err := c.Validate(nil)
-	if want := "extproc.fallbacks: must be between 0 and 32, got 99"; err == nil || err.Error() != want {
+	if want := "extproc.fallbacks: must be between 0 and 15, got 99"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }

@@ -17,10 +17,10 @@ const (
 	leastDeadline = time.Microsecond
 )
 
-// Bounds of the ext_proc server: each fallback makes a header of every request
-// longer, and each stream is a request with its buffers.
+// Bounds of the ext_proc server: a decision keeps no more pods in order, and each
+// stream is a request with its buffers.
 const (
-	mostFallbacks = 32
+	mostFallbacks = score.OrderLength - 1
 	mostStreams   = 1_000_000
 )
 
