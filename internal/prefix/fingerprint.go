@@ -103,6 +103,17 @@ func fingerprintsOf16(dst []uint64, parent uint64, tokens []uint32) []uint64 {
 	return dst
 }
 
+// WithMedia is the fingerprint of a block that other content than tokens is in,
+// an image for instance: xxHash64 over the one of its tokens and the hash of the
+// content, both little endian. A block with several takes them one after
+// another, in their order.
+func WithMedia(fp, media uint64) uint64 {
+	var b [2 * parentBytes]byte
+	binary.LittleEndian.PutUint64(b[:], fp)
+	binary.LittleEndian.PutUint64(b[parentBytes:], media)
+	return xxhash.Sum64(b[:])
+}
+
 // formatDigits is the length of a fingerprint in JSON and on screens.
 const formatDigits = 16
 

@@ -248,3 +248,10 @@ func TestFingerprintsDontAllocate(t *testing.T) {
 		}
 	}
 }
+
+func TestWithMedia(t *testing.T) {
+	both := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, 1<<40+7), 1<<50+9)
+	if got, want := WithMedia(1<<40+7, 1<<50+9), slowHash(both); got != want {
+		t.Errorf("WithMedia = %x, want %x", got, want)
+	}
+}
