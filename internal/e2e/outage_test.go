@@ -179,7 +179,7 @@ func (r *rig) fails(t *testing.T) {
 // back starts the picker anew where it was, and checks that all is well.
 func (r *rig) back(t *testing.T, was *picker) {
 	t.Helper()
-	r.pickers = []*picker{r.startPicker(was.at.ExtProc)}
+	r.pickers = []*picker{r.startPicker(was.at.Extproc)}
 	r.t.Cleanup(r.close)
 	until(t, "Envoy asks the picker again", func() bool {
 		c := &call{method: http.MethodGet, path: "/v1/models"}

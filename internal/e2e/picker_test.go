@@ -26,7 +26,7 @@ type picker struct {
 
 // addresses are what serve writes to its --addr-file.
 type addresses struct {
-	ExtProc string `json:"extproc"`
+	Extproc string `json:"extproc"`
 	Health  string `json:"health"`
 	Metrics string `json:"metrics"`
 	Admin   string `json:"admin"`
@@ -67,7 +67,7 @@ func startPicker(t *testing.T, f *fleet, config, extproc string, flags ...string
 		raw, err := os.ReadFile(file)
 		return err == nil && json.Unmarshal(raw, &p.at) == nil
 	})
-	if p.at.ExtProc == "" {
+	if p.at.Extproc == "" {
 		t.Fatalf("no ext_proc address in %s", file)
 	}
 	var err error

@@ -93,7 +93,9 @@ func (p *picker) ready() int {
 	}
 	n := 0
 	for _, pod := range pods.Items {
-		n += b2i(pod.State == admin.StateReady)
+		if pod.State == admin.StateReady {
+			n++
+		}
 	}
 	return n
 }

@@ -58,10 +58,7 @@ type rig struct {
 func build(t *testing.T, s setup) *rig {
 	t.Helper()
 	path := need(t, "envoy", "EPPCTL_E2E_ENVOY")
-	s.pods, s.pickers = max(s.pods, 3*b2i(s.pods == 0)), max(s.pickers, 1)
-	if s.cluster == "" {
-		s.cluster = originalDst
-	}
+	s.pods, s.pickers, s.cluster = cmp.Or(s.pods, 3), cmp.Or(s.pickers, 1), cmp.Or(s.cluster, originalDst)
 	r := &rig{t: t, setup: s, fleet: s.fleet, clients: newClients(t)}
 	if r.fleet == nil {
 		r.fleet = newFleet(t, s.pods)
@@ -103,7 +100,7 @@ func (r *rig) config() envoyConfig {
 	r.t.Helper()
 	args := []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--cluster", r.setup.cluster}
 	for _, p := range r.pickers {
-		args = append(args, "--picker", p.at.ExtProc)
+		args = append(args, "--picker", p.at.Extproc)
 	}
 	if r.setup.cluster == overrideHost {
 		for _, p := range slices.Concat(r.fleet.pods, r.setup.strangers) {

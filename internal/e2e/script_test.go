@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -49,14 +50,7 @@ const promptTokens, cachedTokens = 9, 8
 
 func (s *script) outputTokens() int { return max(s.Events, 4) }
 
-func (s *script) status() int { return max(s.Status, http.StatusOK*b2i(s.Status == 0)) }
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
+func (s *script) status() int { return cmp.Or(s.Status, http.StatusOK) }
 
 // pieces is the answer's body as a pod that takes itself for name writes it.
 func (s *script) pieces(name string) [][]byte {

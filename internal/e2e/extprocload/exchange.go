@@ -12,10 +12,8 @@ import (
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/steering"
 )
-
-// destinationHeader is the answer that everything is about.
-const destinationHeader = "x-gateway-destination-endpoint"
 
 // exchange is one HTTP request's stream to the picker.
 type exchange struct {
@@ -106,12 +104,12 @@ func (x *exchange) headerReply() error {
 		return fmt.Errorf("want the reply to the headers first, got %T", r.GetResponse())
 	}
 	for _, set := range h.GetResponse().GetHeaderMutation().GetSetHeaders() {
-		if strings.EqualFold(set.GetHeader().GetKey(), destinationHeader) {
+		if strings.EqualFold(set.GetHeader().GetKey(), steering.Destination) {
 			x.destination = string(set.GetHeader().GetRawValue())
 		}
 	}
 	if x.destination == "" {
-		return fmt.Errorf("the header reply has no %s (in raw_value)", destinationHeader)
+		return fmt.Errorf("the header reply has no %s (in raw_value)", steering.Destination)
 	}
 	return nil
 }

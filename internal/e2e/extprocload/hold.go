@@ -37,30 +37,40 @@ func holdBodies(ctx context.Context, o *loadOptions) (*held, error) {
 	if err := l.waitReady(ctx); err != nil {
 		return nil, err
 	}
-	half := o.work.bytes / 2
-	out := &held{Streams: o.hold, BodyBytes: o.work.bytes, HalfBytes: half}
-	look := func() (*usage, error) {
-		if err := (clock.Wall{}).Sleep(ctx, o.holdFor); err != nil {
-			return nil, err
-		}
-		u, err := l.picker.stop(ctx, 1)
-		if u != nil {
-			u.CPUMsPerRequest = nil // there are no requests
-		}
-		return u, err
-	}
-	if out.Before, err = look(); err != nil {
+	out := &held{Streams: o.hold, BodyBytes: o.work.bytes, HalfBytes: o.work.bytes / 2}
+	if out.Before, err = l.look(ctx); err != nil {
 		return nil, err
 	}
+	if err := l.hold(ctx, out); err != nil {
+		return nil, err
+	}
+	out.After, err = l.look(ctx)
+	return out, err
+}
+
+// look measures the picker after the time for which streams are held.
+func (l *load) look(ctx context.Context) (*usage, error) {
+	if err := (clock.Wall{}).Sleep(ctx, l.o.holdFor); err != nil {
+		return nil, err
+	}
+	u, err := l.picker.stop(ctx, 1)
+	if u != nil {
+		u.CPUMsPerRequest = nil // there are no requests
+	}
+	return u, err
+}
+
+// hold opens the streams, counts what becomes of them, and cancels them.
+func (l *load) hold(ctx context.Context, out *held) (err error) {
 	streams, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var all sync.WaitGroup
 	var mu sync.Mutex // of out, and of sent
 	sent := 0
-	for i := range o.hold {
+	for i := range out.Streams {
 		all.Go(func() {
 			wholly := false
-			refusal := l.holdOne(streams, i, half, func() {
+			refusal := l.holdOne(streams, i, out.HalfBytes, func() {
 				mu.Lock()
 				defer mu.Unlock()
 				wholly = true
@@ -79,18 +89,14 @@ func holdBodies(ctx context.Context, o *loadOptions) (*held, error) {
 			}
 		})
 	}
-	out.Holding, err = look()
+	out.Holding, err = l.look(ctx)
 	mu.Lock()
-	out.Stalled = o.hold - out.Refused - sent
-	out.HeldBytes = int64(sent) * int64(half)
+	out.Stalled = out.Streams - out.Refused - sent
+	out.HeldBytes = int64(sent) * int64(out.HalfBytes)
 	cancel()
 	mu.Unlock()
 	all.Wait()
-	if err != nil {
-		return nil, err
-	}
-	out.After, err = look()
-	return out, err
+	return err
 }
 
 // holdOne sends half of a body, says so, and waits for the stream's end, whose

@@ -11,6 +11,8 @@ import (
 
 	service "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/eppctl/eppctl/internal/steering"
 )
 
 // options are those of a short run.
@@ -162,7 +164,7 @@ func TestBadPickersAreErrors(t *testing.T) {
 		{"ends at once", nil, "the picker ended the stream"},
 		{"refuses", []*service.ProcessingResponse{refusal}, "the picker answered by itself: status 0 busy"},
 		{"body first", []*service.ProcessingResponse{bodyReply("{", false)}, "want the reply to the headers first"},
-		{"no destination", []*service.ProcessingResponse{nowhere}, "no " + destinationHeader},
+		{"no destination", []*service.ProcessingResponse{nowhere}, "no " + steering.Destination},
 		{"changes the body", []*service.ProcessingResponse{headers, bodyReply("[", false)}, "request body: other bytes came back"},
 		{"cuts the body", []*service.ProcessingResponse{headers, bodyReply(`{"`, true)}, "149998 bytes did not come back"},
 		{"answers headers twice", []*service.ProcessingResponse{headers, headers}, "want a streamed piece"},

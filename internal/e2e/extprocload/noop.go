@@ -24,6 +24,7 @@ import (
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/extproc"
 	"github.com/eppctl/eppctl/internal/picker"
+	"github.com/eppctl/eppctl/internal/steering"
 )
 
 // maxPiece is the longest piece of a body in a reply: gateways may set a
@@ -38,9 +39,9 @@ type noop struct {
 }
 
 func newNoop(destination string) *noop {
-	value := &core.HeaderValue{Key: destinationHeader, RawValue: []byte(destination)}
+	value := &core.HeaderValue{Key: steering.Destination, RawValue: []byte(destination)}
 	// The protocol wants the same value as dynamic metadata.
-	lb, err := structpb.NewStruct(map[string]any{"envoy.lb": map[string]any{destinationHeader: destination}})
+	lb, err := structpb.NewStruct(map[string]any{"envoy.lb": map[string]any{steering.Destination: destination}})
 	if err != nil {
 		panic(err) // strings always fit
 	}
@@ -124,7 +125,7 @@ func streamed(b []byte, end bool) *service.BodyResponse {
 
 // addresses are those parts of an address file that are needed here.
 type addresses struct {
-	ExtProc string `json:"extproc"`
+	Extproc string `json:"extproc"`
 	Metrics string `json:"metrics"`
 }
 
@@ -174,7 +175,7 @@ func serveNoop(ctx context.Context, server *grpc.Server, ln, page net.Listener, 
 	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(ln) }()
 	go func() { ended <- pages.Serve(page) }()
-	err := writeJSONFile(addrFile, addresses{ExtProc: ln.Addr().String(), Metrics: page.Addr().String()})
+	err := writeJSONFile(addrFile, addresses{Extproc: ln.Addr().String(), Metrics: page.Addr().String()})
 	waiting := 2
 	if err == nil {
 		select {

@@ -102,7 +102,7 @@ func (o *loadOptions) readAddresses() error {
 		return fmt.Errorf("--addr-file %s: %w", o.addrFile, err)
 	}
 	if o.address == "" {
-		o.address = a.ExtProc
+		o.address = a.Extproc
 	}
 	if o.metrics == "" {
 		o.metrics = a.Metrics
