@@ -31,8 +31,12 @@ const (
 	maxContext = 16
 )
 
-// errSilent ends a connection whose peer no longer answers.
-var errSilent = fmt.Errorf("the peer is silent: %w", os.ErrDeadlineExceeded)
+// What a peer is late with.
+var (
+	errShaking = fmt.Errorf("not done after %v: %w", handshakeTime, os.ErrDeadlineExceeded)
+	errSilent  = fmt.Errorf("the peer is silent: %w", os.ErrDeadlineExceeded)
+	errSlow    = fmt.Errorf("%w: a message took longer than %v", ErrLimit, messageTime)
+)
 
 // A conn is a connection after its handshake. One goroutine reads it.
 type conn struct {
@@ -49,23 +53,32 @@ type conn struct {
 	pings     time.Duration // between two PINGs; 0 for none
 	pinged    time.Time
 	silence   time.Duration // how long the peer may say nothing; 0 for ever
-	deadline  time.Time     // of the handshake
+	deadline  time.Time     // of the handshake or the next reply; zero for none
+	overdue   error         // what is said after the deadline
 	partial   time.Time     // since when part of a message waits for the rest
 	partially uint64        // the message that is
 }
 
 // open shakes hands. It does not close what it was given.
 func open(nc net.Conn, own socket, o Options) (*conn, error) {
-	c := &conn{Conn: nc, deadline: now().Add(handshakeTime)}
+	c := &conn{Conn: nc}
+	c.due(handshakeTime, errShaking)
 	c.in = newReader(c, Limits{Bytes: maxHandshake, Parts: 1})
 	c.send = c.write
 	if err := c.handshake(own); err != nil {
 		c.in.close()
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	c.deadline = time.Time{}
+	c.due(0, nil)
 	c.in.expect(o.Limits)
 	return c, nil
+}
+
+// due sets a deadline for what is read from now on, or none if d is 0.
+func (c *conn) due(d time.Duration, overdue error) {
+	if c.deadline, c.overdue = (time.Time{}), overdue; d > 0 {
+		c.deadline = now().Add(d)
+	}
 }
 
 func (c *conn) handshake(own socket) error {
@@ -180,7 +193,7 @@ func (c *conn) ping(t time.Time) error {
 }
 
 func (c *conn) write(b []byte) error {
-	if err := c.SetWriteDeadline(earlier(c.deadline, now().Add(writeTime))); err != nil {
+	if err := c.SetWriteDeadline(now().Add(writeTime)); err != nil {
 		return err
 	}
 	_, err := c.Conn.Write(b)
@@ -231,15 +244,15 @@ func (c *conn) notePartial(t time.Time) {
 // limit is until when a Read may last, the zero time for ever, and the error when
 // it does.
 func (c *conn) limit(entered time.Time) (limit time.Time, why error) {
-	if !c.deadline.IsZero() {
-		return c.deadline, fmt.Errorf("%w: not done after %v", os.ErrDeadlineExceeded, handshakeTime)
-	}
+	limit, why = c.deadline, c.overdue
 	if c.silence > 0 {
-		limit, why = entered.Add(c.silence), errSilent
+		if end := entered.Add(c.silence); limit.IsZero() || end.Before(limit) {
+			limit, why = end, errSilent
+		}
 	}
 	if !c.partial.IsZero() {
 		if end := c.partial.Add(messageTime); limit.IsZero() || end.Before(limit) {
-			limit, why = end, fmt.Errorf("%w: a message took longer than %v", ErrLimit, messageTime)
+			limit, why = end, errSlow
 		}
 	}
 	return limit, why

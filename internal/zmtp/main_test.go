@@ -124,7 +124,7 @@ func joined(parts [][]byte) string {
 }
 
 func split(s string) (parts [][]byte) {
-	for _, word := range strings.Split(s, "|") {
+	for word := range strings.SplitSeq(s, "|") {
 		parts = append(parts, []byte(word))
 	}
 	return parts

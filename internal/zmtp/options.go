@@ -15,6 +15,8 @@ type Options struct {
 	// version knows them (3.1), by default 5 s. A peer that is silent for three of
 	// them is dead. Publishers and routers send none, as engines do not.
 	Heartbeat time.Duration
+	// Reply is how long a router may take for each reply, by default 5 s.
+	Reply time.Duration
 	// Limits bounds what one connection may make this side hold.
 	Limits Limits
 	// Peers is how many connections a listening socket has at most, those that
@@ -29,6 +31,9 @@ func (o Options) orDefaults() Options {
 	o.Limits = o.Limits.orDefaults()
 	if o.Heartbeat == 0 {
 		o.Heartbeat = heartbeat
+	}
+	if o.Reply == 0 {
+		o.Reply = replyTime
 	}
 	if o.Peers == 0 {
 		o.Peers = 256

@@ -5,7 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 )
+
+// replyTime is how long a router may take for a reply, unless the options say.
+const replyTime = 5 * time.Second
+
+// ErrNoReply is what a request ends with when no reply came in time.
+var ErrNoReply = errors.New("no reply in time")
 
 // errEnough is that the caller wants no more replies.
 var errEnough = errors.New("enough")
@@ -15,8 +22,13 @@ var errEnough = errors.New("enough")
 // before the others, and sends one. Each reply is good until the next.
 //
 // The replies end when the caller has enough, or with an error as the last pair:
-// the router closed the connection, or ctx ended. Nothing else ends them, so ctx
-// should have a deadline. The connection is closed then; there is no second try.
+// [ErrNoReply], the router closed the connection, or ctx ended. The connection is
+// closed then; there is no second try. Nothing else ends the replies, so ctx
+// should have a deadline.
+//
+// A router of libzmq drops silently the replies that its queue does not take, by
+// default those beyond 1,000 that wait. So of a long series any may be missing,
+// the last too: number them and ask again from the first that did not come.
 func Request(ctx context.Context, address string, o Options, parts ...[]byte) iter.Seq2[[][]byte, error] {
 	return func(yield func([][]byte, error) bool) {
 		enough := false
@@ -46,6 +58,11 @@ func request(ctx context.Context, address string, o Options, parts [][]byte, rep
 		if err := c.write(appendMessage(nil, parts)); err != nil {
 			return err
 		}
-		return c.receive(reply)
+		c.due(o.Reply, ErrNoReply)
+		return c.receive(func(parts [][]byte) error {
+			err := reply(parts)
+			c.due(o.Reply, ErrNoReply) // the caller's time is not the router's
+			return err
+		})
 	})
 }

@@ -66,8 +66,8 @@ func TestRequestFails(t *testing.T) {
 		err  error
 		says string
 	}{
-		{"no answer", cat(hello(0), ready("ROUTER")), context.DeadlineExceeded, "request to pod:5558"},
-		{"a silent router", cat(hello(1), ready("ROUTER")), errSilent, "silent"},
+		{"no answer", cat(hello(1), ready("ROUTER")), ErrNoReply, "request to pod:5558"},
+		{"one answer and PINGs", cat(hello(1), ready("ROUTER"), message("a"), appendCommand(nil, "PING", []byte("\x00\x00"))), ErrNoReply, ""},
 		{"a publisher", cat(hello(1), ready("PUB")), ErrProtocol, `"PUB"; a DEALER speaks to ROUTER`},
 		{"too large", cat(hello(1), ready("ROUTER"), message("a"), []byte("\x02\x40\x00\x00\x00\x00\x00\x00\x00")), ErrLimit, "4611686018427387904"},
 		{"no handshake", nil, os.ErrDeadlineExceeded, "handshake"},
@@ -91,6 +91,38 @@ func TestRequestFails(t *testing.T) {
 	if _, err := replies(t.Context(), network, Options{}, 1); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("a request to nobody: %v", err)
 	}
+}
+
+// What the caller does with a reply is not the router's time; the end of the
+// context is the end in any case.
+func TestRequestTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() {
+			r := newRemote(t, <-network.conns)
+			r.say(cat(hello(1), ready("ROUTER"), message("a")))
+			for {
+				time.Sleep(4 * time.Second)
+				if _, err := r.Write(message("b")); err != nil {
+					return
+				}
+			}
+		}()
+		began, last := time.Now(), error(nil)
+		n := 0
+		for _, err := range Request(ctx, "pod:1", Options{dial: network.dial}, nil) {
+			if n++; n == 1 {
+				time.Sleep(20 * time.Second)
+			}
+			last = err
+		}
+		if !errors.Is(last, context.DeadlineExceeded) || time.Since(began) != time.Minute || n < 10 {
+			t.Errorf("%d replies, then %v after %v", n, last, time.Since(began))
+		}
+		time.Sleep(time.Minute) // the remote notices
+	})
 }
 
 // The caller may end the context and the loop at once.
