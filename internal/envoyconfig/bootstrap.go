@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/eppctl/eppctl/internal/steering"
 )
 
 type (
@@ -100,7 +102,7 @@ func (c *Config) pool() object {
 	if c.Cluster == OriginalDst {
 		return cluster(poolName, "ORIGINAL_DST", protocol, object{
 			"lb_policy":              "CLUSTER_PROVIDED",
-			"original_dst_lb_config": object{"use_http_header": true, "http_header_name": steeringDestination},
+			"original_dst_lb_config": object{"use_http_header": true, "http_header_name": steering.Destination},
 		})
 	}
 	endpoints, _ := c.endpoints() // valid
@@ -116,10 +118,10 @@ func overrideHost() object {
 	inLB := func(name string) object { return object{"key": "envoy.lb", "path": list{object{"key": name}}} }
 	return object{
 		"override_host_sources": list{
-			object{"metadata": inLB(steeringDestination)},
-			object{"header": steeringDestination},
+			object{"metadata": inLB(steering.Destination)},
+			object{"header": steering.Destination},
 		},
-		"selected_host_key": inLB(steeringServed),
+		"selected_host_key": inLB(steering.Served),
 		"fallback_policy":   policy("least_request", "LeastRequest", object{}),
 	}
 }

@@ -2,12 +2,6 @@ package envoyconfig
 
 import "github.com/eppctl/eppctl/internal/steering"
 
-// The picker's answer goes into a header and into metadata of the same name.
-const (
-	steeringDestination = steering.Destination
-	steeringServed      = steering.Served
-)
-
 // idleTimeout is how long a request may be without a byte in either direction. It
 // is Envoy's only limit on a picker that hangs in full-duplex mode, and it is also
 // how long a pod may think: this is how long OpenAI's clients wait.
@@ -159,7 +153,7 @@ func (c *Config) accessLogs() list {
 				"details":       "%RESPONSE_CODE_DETAILS%",
 				"flags":         "%RESPONSE_FLAGS%",
 				"flagsInWords":  "%RESPONSE_FLAGS_LONG%",
-				"picked":        "%DYNAMIC_METADATA(envoy.lb:" + steeringDestination + ")%",
+				"picked":        "%DYNAMIC_METADATA(envoy.lb:" + steering.Destination + ")%",
 				"upstream":      "%UPSTREAM_HOST%",
 				"upstreamError": "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
 				"attempts":      "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
