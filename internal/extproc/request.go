@@ -161,6 +161,9 @@ func (x *exchange) decide(waited time.Duration) error {
 		BodyWait: waited,
 		Arrival:  cfg.Clock.Now(), Parsing: began.passed(),
 	}
+	if len(x.body.pieces) == 1 { // joined, when it was read
+		call.Body = x.body.pieces[0]
+	}
 	if x.head.restricted {
 		call.Subset = x.head.subset
 	}

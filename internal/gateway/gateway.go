@@ -115,7 +115,7 @@ func (x *exchange) route(r *http.Request) (err error) {
 		client = "" // unknown
 	}
 	x.pick, err = cfg.Picker.Pick(r.Context(), &picker.Call{
-		ID: x.id, IDReplaced: x.idReplaced, Path: r.URL.Path, Request: parsed,
+		ID: x.id, IDReplaced: x.idReplaced, Path: r.URL.Path, Request: parsed, Body: x.body.get(),
 		Headers: allowed(r.Header, cfg.AllowHeaders), Client: client,
 		// Not when its first byte came: inputs are judged, and the pod is
 		// reserved, as of the time of the decision, and uploads can be slow.

@@ -10,6 +10,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/request"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -27,6 +28,8 @@ type Pick struct {
 	secondPod, secondAt string // the second best, for a gateway's one retry
 	maxQueue            int    // 0 = the cutoff was relaxed
 	predicted           int
+	tokensFrom          string  // where the ids came from, when the engine's count can be compared
+	tokens              int     // how many there were
 	matched             float64 // cache match ratio of the pick, for metrics
 	score               float64
 	fallbacks           []fallback
@@ -71,6 +74,14 @@ func (k *Pick) fill(s *scratch) {
 			break
 		}
 		k.fallbacks = append(k.fallbacks, fallback{pod.Endpoint, s.dec.Results[r.Pod].Score})
+	}
+}
+
+// countable notes how many tokens the engine should count. Of several answers it
+// may count the prompt several times.
+func (k *Pick) countable(r *request.Request) {
+	if k.picker.cfg.Tokeniser != nil && r.Choices <= 1 {
+		k.tokensFrom, k.tokens = r.TokensFrom, r.TotalTokens
 	}
 }
 
@@ -219,6 +230,9 @@ func (k *Pick) Done(end End) {
 	}
 	if end.Unknown != "" {
 		o.Duration = -1 // that it is given up now says nothing of when it ended
+	}
+	if k.tokensFrom != "" && end.PromptTokens >= 0 {
+		k.picker.cfg.Tokeniser.Told(k.model, k.tokensFrom, k.tokens, end.PromptTokens)
 	}
 	k.credit(o)
 	if first := k.firstByte.Load(); first > 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/internal/request"
+	"github.com/eppctl/eppctl/internal/tokens"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -42,6 +43,15 @@ type Recorder interface {
 	Complete(h record.Handle, o *record.Outcome) bool
 }
 
+// Tokeniser finds the engines' own ids of prompts in words; [*tokens.Tokeniser] is
+// one.
+type Tokeniser interface {
+	// Tokens returns in time, if need be with the ids that the request has.
+	Tokens(ctx context.Context, q *tokens.Query) tokens.Prompts
+	// Told is told how many tokens the engine has counted.
+	Told(base, from string, ours, engines int)
+}
+
 // Config is what a picker needs.
 type Config struct {
 	Pool      *pool.Pool
@@ -54,6 +64,9 @@ type Config struct {
 	BlockSize int
 	Observer  Observer
 	Logger    *slog.Logger
+	// Tokeniser is asked about requests that come with a body; nil = the ids that
+	// were read with the request.
+	Tokeniser Tokeniser
 	// ScorerDeadline is how long custom scorers may take, in wall time; default 1 ms.
 	ScorerDeadline time.Duration
 }
@@ -133,6 +146,9 @@ type Call struct {
 	IDReplaced bool
 	Path       string
 	Request    *request.Request
+	// Body is what Request was read from, for a tokeniser; nil = not to be asked. It
+	// is not kept.
+	Body []byte
 	// Subset is the addresses that the gateway allows, host:port without spaces
 	// around; nil = all, empty = none. An IP may be spelled in any way.
 	Subset  []string
@@ -177,6 +193,7 @@ type scratch struct {
 	req     score.InferenceRequest
 	entry   record.Entry
 	query   pool.Query
+	exact   request.Request // the call's, with the engines' ids
 	subset  map[string]bool // memory for query.Subset
 	rng     *rand.Rand
 	picked  int
@@ -198,8 +215,13 @@ func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 		return nil, &Refusal{Status: 404, Reason: "model-not-found", Detail: fmt.Sprintf("the model %q does not exist", c.Request.Model)}
 	}
 	s := p.scratch.Get().(*scratch)
-	s.prepare(p, c, model)
-	s.lookup(c.Request, model)
+	r := c.Request
+	if p.cfg.Tokeniser != nil && c.Body != nil && r.TokensFrom == request.FromText {
+		r = s.tokenise(ctx, p.cfg.Tokeniser, c, model.Base)
+		watch.lap(&watch.Tokens)
+	}
+	s.prepare(p, c, r, model)
+	s.lookup(r, model)
 	watch.lap(&watch.Lookup)
 	if len(p.cfg.Scorers) > 0 {
 		s.runScorers(ctx)
@@ -216,11 +238,12 @@ func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 	s.pods, s.picked, roster = p.cfg.Pool.Choose(s.pods[:0], &s.query, s, &pick.reservation)
 	watch.lap(&watch.Decide)
 	s.entry.Roster, s.entry.Timings = roster, watch.Timings
-	s.entry.Picked, s.entry.PredictedCached = s.picked, s.predicted(c.Request)
+	s.entry.Picked, s.entry.PredictedCached = s.picked, s.predicted(r)
 	if s.picked < 0 {
 		return nil, p.refuse(s, pick)
 	}
 	pick.fill(s)
+	pick.countable(r)
 	pick.scratch = s
 	if !c.RecordLater {
 		pick.Record()
@@ -253,20 +276,29 @@ func (p *Picker) refuse(s *scratch, pick *Pick) error {
 	return refusal
 }
 
-// prepare fills in what is known before the look-up.
-func (s *scratch) prepare(p *Picker, c *Call, model pool.Resolution) {
+// tokenise is the call's request with the ids that the tokeniser finds.
+func (s *scratch) tokenise(ctx context.Context, t Tokeniser, c *Call, base string) *request.Request {
+	found := t.Tokens(ctx, &tokens.Query{Base: base, Body: c.Body, Request: c.Request})
+	s.exact = *c.Request
+	s.exact.Retokenize(found.IDs, found.From)
+	return &s.exact
+}
+
+// prepare fills in what is known before the look-up. r is the call's request, or
+// that with other ids.
+func (s *scratch) prepare(p *Picker, c *Call, r *request.Request, model pool.Resolution) {
 	s.picker, s.picked, s.extraOf = p, -1, 0
 	s.req = score.InferenceRequest{
-		ID: c.ID, Model: model.Base, Adapter: model.Adapter, Tokens: c.Request.Tokens, Count: c.Request.TotalTokens,
-		Arrival: c.Arrival, Client: c.Client, NoPrefix: c.Request.NoPrefix, Headers: c.Headers,
+		ID: c.ID, Model: model.Base, Adapter: model.Adapter, Tokens: r.Tokens, Count: r.TotalTokens,
+		Arrival: c.Arrival, Client: c.Client, NoPrefix: r.NoPrefix, Headers: c.Headers,
 	}
 	s.in = score.Inputs{Request: &s.req, Weights: p.weights.Load(), Seed: s.rng.Uint64() & score.MaxSeed}
 	s.query = pool.Query{Base: model.Base, Subset: s.allowed(c.Subset)}
 	s.entry = record.Entry{
 		DecisionID: s.uuid(), RequestID: c.ID, RequestIDReplaced: c.IDReplaced, TimeScale: p.cfg.Clock.Scale(),
-		Policy: p.cfg.Policy.String(), Path: c.Path, Model: c.Request.Model, ModelUnchecked: model.Unchecked,
-		Stream: c.Request.Stream, Prompts: len(c.Request.PromptTokens), PrefixTokens: len(c.Request.Tokens),
-		BlockSize: p.cfg.BlockSize, TokensFrom: c.Request.TokensFrom,
+		Policy: p.cfg.Policy.String(), Path: c.Path, Model: r.Model, ModelUnchecked: model.Unchecked,
+		Stream: r.Stream, Prompts: len(r.PromptTokens), PrefixTokens: len(r.Tokens),
+		BlockSize: p.cfg.BlockSize, TokensFrom: r.TokensFrom,
 		Inputs: &s.in, Decision: &s.dec, PredictedCached: -1,
 		Gateway: c.Gateway, Subset: c.Subset, Fallbacks: min(max(c.Fallbacks, 0), MaxFallbacks),
 	}
@@ -300,6 +332,7 @@ func (s *scratch) unknownAddresses() (n int) {
 func (s *scratch) forget() {
 	clear(s.subset)
 	s.req, s.entry, s.query.Subset, s.in.Extra = score.InferenceRequest{}, record.Entry{}, nil, nil
+	s.exact = request.Request{}
 }
 
 // uuid makes a UUID v4 (RFC 9562 §5.4).

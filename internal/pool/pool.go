@@ -69,6 +69,7 @@ type Pool struct {
 	departed  map[key]*endpoint    // left the pool with requests running
 	roster    uint64               // version of the membership
 
+	turn       atomic.Uint32 // of Serving
 	catalogue  atomic.Pointer[catalogue]
 	blockSizes atomic.Pointer[[]int]
 }

@@ -103,7 +103,9 @@ type Request struct {
 	TotalTokens int
 	// PromptTokens are the ids of every prompt, in order.
 	PromptTokens [][]uint32
-	TokensFrom   string // FromIDs, FromText; "" when NoPrefix says why there are none
+	// TokensFrom is FromIDs or FromText, or where [Request.Retokenize] was told that
+	// they come from; "" when NoPrefix says why there are none.
+	TokensFrom string
 
 	// NoPrefix says why there is no prefix to match, for people to read; ""
 	// when there is one.
@@ -174,14 +176,23 @@ func Tokenize(body []byte) (*Request, error) {
 			return nil, err
 		}
 	}
-	if f[fMessages] != nil {
+	switch {
+	case f[fMessages] != nil:
 		r.Kind = ChatCompletions
+	case f[fPrompt] != nil && f[fPrompt][0] != '"':
+		return nil, invalid("prompt", "must be a string")
 	}
 	if err := f.prompts(r, Limits{Prompts: 1}); err != nil {
 		return nil, err
 	}
 	r.route()
 	return r, nil
+}
+
+// Retokenize exchanges the ids of all prompts for others of the same prompts.
+func (r *Request) Retokenize(prompts [][]uint32, from string) {
+	r.PromptTokens, r.TokensFrom, r.Tokens, r.TotalTokens = prompts, from, nil, 0
+	r.route()
 }
 
 // route chooses the prompt whose prefix decides.

@@ -3,14 +3,20 @@ package sim
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"time"
 
 	"github.com/eppctl/eppctl/internal/request"
 )
 
 // maxCommand is the largest body of a call.
 const maxCommand = 4096
+
+// maxSlowTokenise is the longest delay, in milliseconds.
+const maxSlowTokenise = 600_000
 
 // A command is the body of a call; each action reads its own fields, and all
 // have defaults, so an empty body will do.
@@ -20,6 +26,7 @@ type command struct {
 	Factor   float64 `json:"factor"` // slow: on step times
 	Blocks   int     `json:"blocks"` // evict: how many; none given: all that are idle
 	Value    float64 `json:"value"`  // health
+	Ms       float64 `json:"ms"`     // slow-tokenise: milliseconds of wall time
 }
 
 // Handler serves the calls that make pods misbehave. It belongs on a loopback
@@ -31,8 +38,9 @@ type command struct {
 //	POST /v1/sim/pods/{pod}/fail            {"mode": "500"} or {"mode": "close"}
 //	POST /v1/sim/pods/{pod}/drop            reports get lost
 //	POST /v1/sim/pods/{pod}/slow            {"factor": 3}
+//	POST /v1/sim/pods/{pod}/slow-tokenise   {"ms": 300} of wall time
 //	POST /v1/sim/pods/{pod}/health          {"value": 0.2}
-//	POST /v1/sim/pods/{pod}/recover         ends fail, drop, slow and health
+//	POST /v1/sim/pods/{pod}/recover         ends fail, drop, slow, slow-tokenise and health
 //	POST /v1/sim/pods/{pod}/kill            closes the port, cuts running requests
 //	POST /v1/sim/pods/{pod}/restart         empty cache, new epoch, same address
 //	POST /v1/sim/pods/{pod}/evict           {"blocks": 100}
@@ -73,7 +81,7 @@ func (f *Fleet) control(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-var errNoAction = errors.New("there are hold, release, fail, drop, slow, health, recover, kill, restart and evict")
+var errNoAction = errors.New("there are hold, release, fail, drop, slow, slow-tokenise, health, recover, kill, restart and evict")
 
 func (f *Fleet) act(action, pod string, c command) error {
 	actions := map[string]func() error{
@@ -82,6 +90,12 @@ func (f *Fleet) act(action, pod string, c command) error {
 		"fail":    func() error { return f.Fail(pod, c.mode()) },
 		"drop":    func() error { return f.Drop(pod) },
 		"slow":    func() error { return f.Slow(pod, c.Factor) },
+		"slow-tokenise": func() error {
+			if math.IsNaN(c.Ms) || c.Ms < 0 || c.Ms > maxSlowTokenise {
+				return fmt.Errorf("slow-tokenise: %v ms is not within 0 and %d", c.Ms, maxSlowTokenise)
+			}
+			return f.SlowTokenise(pod, time.Duration(c.Ms*float64(time.Millisecond)))
+		},
 		"health":  func() error { return f.SetHealth(pod, c.Value) },
 		"recover": func() error { return f.Recover(pod) },
 		"kill":    func() error { return f.Kill(pod) },

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 )
 
 // AllPods names every pod in the calls below.
@@ -32,6 +33,7 @@ type faults struct {
 	slow        float64
 	dropReports bool
 	health      float64
+	tokenise    time.Duration // of wall time, that /tokenize takes longer
 }
 
 func noFaults() faults { return faults{slow: 1, health: 1} }
@@ -187,7 +189,7 @@ func (f *Fleet) SetHealth(name string, health float64) error {
 	return f.change(name, func(s *faults) { s.health = health })
 }
 
-// Recover ends all of Fail, Drop, Slow and SetHealth.
+// Recover ends all of Fail, Drop, Slow, SlowTokenise and SetHealth.
 func (f *Fleet) Recover(name string) error {
 	return f.change(name, func(s *faults) { *s = noFaults() })
 }

@@ -58,7 +58,10 @@ type Config struct {
 	ReportURL      func() string
 	ReportToken    string
 	ReportInterval time.Duration // of the clock's time
-	Logger         *slog.Logger  // nil: none
+	// OwnTokens gives the engines a tokeniser of their own, whose ids are others than
+	// the approximate ones of package request and have a mark before every prompt.
+	OwnTokens bool
+	Logger    *slog.Logger // nil: none
 }
 
 // A Fleet is the pods.
@@ -112,7 +115,7 @@ func (f *Fleet) prepareEngine() error {
 	f.engine = vllm.Config{
 		Model: f.cfg.Model, Profile: profile, Blocks: f.cfg.Blocks,
 		Adapters: f.cfg.Adapters, MaxAdapters: f.cfg.MaxAdapters,
-		Vocabulary: vocabulary(), EndID: endID,
+		Vocabulary: f.encoded(vocabulary()), EndID: f.encoded([]uint32{endID})[0],
 	}
 	if f.cfg.Blocks == 0 {
 		f.engine.Blocks = vllm.DefaultBlocks

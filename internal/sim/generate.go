@@ -91,7 +91,11 @@ func (s *server) prepare(r *http.Request, body []byte) (*generation, *apiError) 
 		server: s, req: req, created: s.pod.fleet.cfg.Clock.Now().Unix(),
 		id: answerID(req.Kind, requestID(r)), news: make(chan struct{}, 1),
 	}
-	for _, prompt := range req.PromptTokens {
+	for _, ids := range req.PromptTokens {
+		prompt := ids
+		if req.TokensFrom == request.FromText {
+			prompt = s.pod.fleet.prompt(ids, special(req.Kind, body))
+		}
 		for choice := range req.Choices {
 			g.sequences = append(g.sequences, &vllm.Sequence{
 				Prompt: prompt, Adapter: adapter, SaltHash: req.SaltHash, MaxTokens: req.MaxTokens,
@@ -183,7 +187,7 @@ func (g *generation) answer(ctx context.Context, w http.ResponseWriter) {
 	}
 	for i, q := range g.sequences {
 		c := choice{Index: i, FinishReason: q.Reason}
-		text := string(request.AppendText(nil, q.Output...))
+		text := string(g.server.pod.fleet.appendText(nil, q.Output))
 		if g.req.Kind == request.ChatCompletions {
 			c.Message = &message{Role: "assistant", Content: text}
 		} else {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eppctl/eppctl/internal/request"
 	"github.com/eppctl/eppctl/internal/sim/vllm"
 )
 
@@ -155,29 +154,4 @@ func (s *server) models(w http.ResponseWriter, _ *http.Request) {
 		})
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
-}
-
-func (s *server) tokenize(w http.ResponseWriter, r *http.Request) {
-	body, failure := readBody(w, r)
-	if failure != nil {
-		writeError(w, failure)
-		return
-	}
-	req, err := request.Tokenize(body)
-	if err != nil {
-		writeError(w, fromParser(err))
-		return
-	}
-	if req.Model != "" {
-		if _, failure := s.adapter(req.Model); failure != nil {
-			writeError(w, failure)
-			return
-		}
-	}
-	writeJSON(w, http.StatusOK, struct {
-		Count       int      `json:"count"`
-		MaxModelLen int      `json:"max_model_len"`
-		Tokens      []uint32 `json:"tokens"`
-		TokenStrs   []string `json:"token_strs"`
-	}{Count: len(req.Tokens), MaxModelLen: vllm.DefaultMaxLength, Tokens: req.Tokens})
 }

@@ -116,7 +116,7 @@ func (g *generation) appendChunk(buf []byte, p piece) []byte {
 		opened, closed = `,"delta":{"content":"`, `"}`
 	}
 	buf = append(buf, opened...)
-	buf = request.AppendText(buf, p.ids...) // words of letters need no escaping
+	buf = g.server.pod.fleet.appendText(buf, p.ids) // words of letters need no escaping
 	buf = append(buf, closed...)
 	buf = append(buf, `,"logprobs":null,"finish_reason":`...)
 	if p.reason == "" {

@@ -1,0 +1,278 @@
+package tokens
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// mostFailures in a row of a server, and of all together, open their breakers.
+	mostFailures    = 2
+	mostFailuresAll = 4
+	// lackingPause is how long a server is left alone that has no such route or
+	// model.
+	lackingPause = time.Minute
+	// longText, in bytes: that a prompt of more takes too long says nothing of the
+	// server; others as long are then not asked for during longPause.
+	longText  = 64 << 10
+	longPause = 30 * time.Second
+	// mostServers bounds what is remembered of servers.
+	mostServers = 8192
+)
+
+// server is somebody to ask about one model.
+type server struct {
+	name, url, root string
+	render          bool
+
+	calls   int // under way; guarded by the asker, as the breaker
+	breaker breaker
+}
+
+// asker knows the servers and makes the calls.
+type asker struct {
+	source    Source
+	list      func(base string) []Server
+	most      int
+	transport http.RoundTripper
+	owned     bool // the transport is ours to close
+	log       *slog.Logger
+	latency   histogram
+	results   [outcomes]atomic.Uint64
+	busy      atomic.Uint64
+
+	mu      sync.Mutex
+	render  *server // nil without one
+	servers map[string]*server
+	calls   int
+	all     breaker
+	turn    int
+	// tooLong, in bytes, is the shortest long question that was not answered in
+	// time lately.
+	tooLong      int
+	tooLongUntil time.Time
+}
+
+func newAsker(cfg *Config) *asker {
+	k := &asker{
+		source: cfg.Source, list: cfg.Servers, most: cfg.MaxCalls, transport: cfg.Transport, log: cfg.Logger,
+		servers: map[string]*server{},
+	}
+	if k.transport == nil {
+		k.transport, k.owned = newTransport(), true
+	}
+	if cfg.RenderURL != "" && (cfg.Source == SourceAuto || cfg.Source == SourceRender) {
+		k.render = &server{name: "render", url: strings.TrimRight(cfg.RenderURL, "/"), render: true}
+	}
+	return k
+}
+
+func (k *asker) close() {
+	if t, ok := k.transport.(*http.Transport); ok && k.owned {
+		t.CloseIdleConnections()
+	}
+}
+
+func (k *asker) asksEngines() bool { return k.source == SourceAuto || k.source == SourceEngine }
+
+// silent: nobody is asked now, not even for a probe.
+func (k *asker) silent(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.all.closed() && !k.all.due(now)
+}
+
+// candidate is a server with its load at the moment.
+type candidate struct {
+	*server
+	load float64
+}
+
+// before orders servers: a render server first, then whoever has less to do.
+func (c *candidate) before(d *candidate) bool {
+	switch {
+	case d.server == nil:
+		return true
+	case c.render != d.render:
+		return c.render
+	case c.calls != d.calls:
+		return c.calls < d.calls
+	}
+	return c.load < d.load
+}
+
+// choose takes the server to ask, which then counts as called, and one to be
+// probed beside it, for which nobody must wait; nil for none. Those that were
+// asked already are left out.
+func (k *asker) choose(p *plan, asked []*server, now time.Time) (first, probe *server) {
+	var listed []Server
+	if k.asksEngines() {
+		listed = k.list(p.base)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	candidates := k.candidates(p, listed)
+	var best candidate
+	k.turn++
+	for i := range candidates {
+		c := &candidates[(i+k.turn)%len(candidates)]
+		switch {
+		case slices.Contains(asked, c.server):
+		case k.all.closed() && c.breaker.closed():
+			if c.before(&best) {
+				best = *c
+			}
+		case asked == nil && (k.all.closed() || k.all.due(now)) && (c.breaker.closed() || c.breaker.due(now)):
+			probe = c.server
+		}
+	}
+	if first = best.server; first != nil && !k.take(first) {
+		first = nil
+	}
+	if probe != nil && !k.take(probe) {
+		probe = nil
+	}
+	if probe != nil {
+		k.all.probing, probe.breaker.probing = !k.all.closed(), !probe.breaker.closed()
+	}
+	return first, probe
+}
+
+// take counts a call, if there is room for one.
+func (k *asker) take(s *server) bool {
+	if k.calls >= k.most {
+		k.busy.Add(1)
+		return false
+	}
+	k.calls++
+	s.calls++
+	return true
+}
+
+func (k *asker) reserve(s *server) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.take(s)
+}
+
+// candidates are the servers that understand a question.
+func (k *asker) candidates(p *plan, listed []Server) []candidate {
+	list := make([]candidate, 0, len(listed)+1)
+	if k.render != nil {
+		list = append(list, candidate{server: k.render})
+	}
+	for i := range listed {
+		l := &listed[i]
+		switch {
+		case l.Engine == "trtllm": // has no such route
+			continue
+		case l.Engine == "sglang" && p.ask.chat: // takes texts only
+			continue
+		}
+		list = append(list, candidate{k.known(l, p.model), l.Load})
+	}
+	return list
+}
+
+// known is what is remembered of a server for a model.
+func (k *asker) known(l *Server, model string) *server {
+	id := l.ID + "\x00" + model
+	s := k.servers[id]
+	if s == nil {
+		if len(k.servers) >= mostServers {
+			clear(k.servers)
+		}
+		s = &server{name: l.ID, url: strings.TrimRight(l.URL, "/"), root: l.Root}
+		k.servers[id] = s
+	}
+	return s
+}
+
+// ask makes a call that was chosen or reserved.
+func (k *asker) ask(ctx context.Context, s *server, q *question) ([]uint32, outcome) {
+	began := time.Now()
+	ids, out := k.post(ctx, s, q)
+	if ctx.Err() == nil || out == outcomeOK {
+		k.latency.observe(time.Since(began))
+	}
+	return ids, out
+}
+
+// release ends a call that says nothing of its server.
+func (k *asker) release(s *server) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls--
+	s.calls--
+}
+
+// unprobe lets another probe go out in place of one that came to nothing.
+func (k *asker) unprobe(s *server) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all.probing, s.breaker.probing = false, false
+}
+
+// long: questions of that size are not answered in time.
+func (k *asker) long(q *question, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return q.size() >= k.tooLong && now.Before(k.tooLongUntil)
+}
+
+// judge draws the consequences of how a call went.
+func (k *asker) judge(s *server, q *question, out outcome) {
+	k.results[out].Add(1)
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if size := q.size(); out == outcomeTimeout && size > longText {
+		if now.After(k.tooLongUntil) || size < k.tooLong {
+			k.tooLong, k.tooLongUntil = size, now.Add(longPause)
+		}
+		k.all.probing, s.breaker.probing = false, false
+		return
+	}
+	opened, closed := false, false
+	switch out {
+	case outcomeOK, outcomeRefused:
+		s.breaker.succeeded()
+		closed = k.all.succeeded()
+	case outcomeLacking:
+		s.breaker.open(now, lackingPause)
+		if k.all.probing {
+			k.all.failed(now, mostFailuresAll)
+		}
+	case outcomeFailed, outcomeTimeout:
+		s.breaker.failed(now, mostFailures)
+		opened = k.all.failed(now, mostFailuresAll)
+	case outcomes:
+	}
+	if opened {
+		k.log.Warn("nobody gives token ids in time, prompts are tokenised approximately", slog.String("pod", s.name), slog.String("reason", out.String()))
+	}
+	if closed {
+		k.log.Info("token ids are to be had again", slog.String("pod", s.name))
+	}
+}
+
+// open is whether nobody is asked, and how many servers are left alone.
+func (k *asker) open() (all bool, servers int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range k.servers {
+		if !s.breaker.closed() {
+			servers++
+		}
+	}
+	if k.render != nil && !k.render.breaker.closed() {
+		servers++
+	}
+	return !k.all.closed(), servers
+}
