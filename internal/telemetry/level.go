@@ -84,8 +84,8 @@ func (s LevelSources) Level() (slog.Level, error) {
 	return slog.LevelInfo, nil
 }
 
-// Logger writes JSON to w, one line an event. The level may be changed at any
-// time.
+// Logger writes JSON to w, one line an event, from any goroutine: w must allow that,
+// as [Lines] does. The level may be changed at any time.
 func Logger(w io.Writer, level *slog.LevelVar) *slog.Logger {
 	return slog.New(&handler{w: w, Handler: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: spellLevel})})
 }
