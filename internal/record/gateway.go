@@ -1,6 +1,8 @@
 package record
 
 import (
+	"math"
+
 	"github.com/eppctl/eppctl/explain"
 )
 
@@ -63,7 +65,7 @@ func (e *Entry) encodeGateway(b []byte) {
 	}
 	le.PutUint16(b[gwSubset:], uint16(subset))
 	le.PutUint16(b[gwUnknown:], uint16(min(e.SubsetUnknown, noSubset)))
-	b[gwFallbacks] = uint8(min(e.Fallbacks, maxPods>>8))
+	b[gwFallbacks] = uint8(min(e.Fallbacks, math.MaxUint8))
 	at := gwTexts
 	put := func(text string, limit int) {
 		n := putString(b[at+1:], text, limit)
