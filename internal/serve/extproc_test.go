@@ -132,7 +132,7 @@ func (r *rig) body() string { return `{"model":"` + r.model + `","prompt":"hello
 
 var allNames = []string{"", "liveness", "readiness", "inference-extension", "envoy.service.ext_proc.v3.ExternalProcessor"}
 
-// pem writes a new certificate of that name and its key into a directory.
+// newPair writes a new certificate of that name and its key into a directory.
 func newPair(t *testing.T, dir, name string) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -359,47 +359,5 @@ func TestShutdownCutsStreamsThatOutlastTheDrainTime(t *testing.T) {
 	}
 	if n := r.server.picker.Open(); n != 0 {
 		t.Errorf("%d picks are open after the end", n)
-	}
-}
-
-// A watch has no end of its own and must not keep a server from its.
-func TestWatchesOfHealthEndWithTheServer(t *testing.T) {
-	opts := serveOptions(1)
-	opts.Linger = time.Millisecond
-	r := start(t, opts)
-	watches := map[string]healthgrpc.Health_WatchClient{}
-	for port, conn := range map[string]*grpc.ClientConn{
-		"ext_proc": r.grpc(r.at.Extproc, anyTLS()), "health": r.grpc(r.at.Health, insecure.NewCredentials()),
-	} {
-		w, err := healthgrpc.NewHealthClient(conn).Watch(r.ctx, &healthgrpc.HealthCheckRequest{Service: "readiness"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m, err := w.Recv(); err != nil || m.GetStatus() != healthgrpc.HealthCheckResponse_SERVING {
-			t.Fatalf("%s listener: %v, %v", port, m, err)
-		}
-		watches[port] = w
-	}
-	r.stop()
-	for port, w := range watches {
-		m, err := w.Recv()
-		if err != nil || m.GetStatus() != healthgrpc.HealthCheckResponse_NOT_SERVING {
-			t.Errorf("%s listener: %v, %v", port, m, err)
-		}
-		if _, err = w.Recv(); err == nil || status.Code(err) == codes.DeadlineExceeded {
-			t.Errorf("%s listener: the watch ends with %v", port, err)
-		}
-	}
-	r.over()
-}
-
-// Readiness that comes after the signal is none.
-func TestHealthIsNotWelcomingAfterTheEnd(t *testing.T) {
-	h := newHealth()
-	h.end()
-	h.welcome()
-	m, err := h.states.Check(context.Background(), &healthgrpc.HealthCheckRequest{})
-	if err != nil || m.GetStatus() != healthgrpc.HealthCheckResponse_NOT_SERVING || h.isReady() {
-		t.Errorf("ready %v: %v, %v", h.isReady(), m, err)
 	}
 }
