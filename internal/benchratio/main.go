@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/eppctl/eppctl/internal/benchpage"
 	"github.com/eppctl/eppctl/internal/cli"
 )
 
@@ -103,13 +104,5 @@ func publish(r report, o options, out io.Writer) error {
 	if o.update == "" {
 		return nil
 	}
-	page, err := os.ReadFile(o.update)
-	if err != nil {
-		return fmt.Errorf("update the page: %w", err)
-	}
-	updated, err := replaceBetweenMarkers(string(page), r.markdown())
-	if err != nil {
-		return fmt.Errorf("update %s: %w", o.update, err)
-	}
-	return os.WriteFile(o.update, []byte(updated), 0o644)
+	return benchpage.Update(o.update, "bench-ratios", r.markdown())
 }

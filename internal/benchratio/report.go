@@ -7,9 +7,9 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/eppctl/eppctl/internal/benchpage"
 	"github.com/eppctl/eppctl/internal/cli"
 )
 
@@ -54,16 +54,6 @@ func measure(l limit, rounds []round) []float64 {
 	return values
 }
 
-// median is the middle of sorted values, the mean of the two middle ones when
-// their number is even.
-func median(values []float64) float64 {
-	n := len(values)
-	if n%2 == 1 {
-		return values[n/2]
-	}
-	return (values[n/2-1] + values[n/2]) / 2
-}
-
 // keeps reports whether the median is within factor times the bound.
 func (r result) keeps(factor float64) bool {
 	switch {
@@ -72,9 +62,9 @@ func (r result) keeps(factor float64) bool {
 	case r.shown:
 		return true
 	case r.least:
-		return median(r.values)*factor >= r.bound
+		return benchpage.Median(r.values)*factor >= r.bound
 	default:
-		return median(r.values) <= r.bound*factor
+		return benchpage.Median(r.values) <= r.bound*factor
 	}
 }
 
@@ -102,7 +92,7 @@ func (r report) failure(factor float64) error {
 				result.figure.benchmark, result.what(), result.pkg))
 		case !result.keeps(factor):
 			problems = append(problems, fmt.Errorf("%s: %s is %s, the limit %s",
-				result.figure.benchmark, result.what(), number(median(result.values)), result.boundText()))
+				result.figure.benchmark, result.what(), benchpage.Number(benchpage.Median(result.values)), result.boundText()))
 		}
 	}
 	return cli.WithHint(errors.Join(problems...), cli.ExitFindings, "the limits stand in .ci/bench-limits.tsv")
@@ -127,32 +117,19 @@ func (r result) boundText() string {
 	case r.shown:
 		return cli.Unknown
 	case r.least:
-		return "≥ " + number(r.bound)
+		return "≥ " + benchpage.Number(r.bound)
 	default:
-		return "≤ " + number(r.bound)
+		return "≤ " + benchpage.Number(r.bound)
 	}
 }
 
 func (r result) cells() []string {
 	measured, spread := cli.Unknown, cli.Unknown
 	if n := len(r.values); n > 0 {
-		measured = number(median(r.values))
-		spread = number(r.values[0]) + "–" + number(r.values[n-1])
+		measured = benchpage.Number(benchpage.Median(r.values))
+		spread = benchpage.Number(r.values[0]) + "–" + benchpage.Number(r.values[n-1])
 	}
 	return []string{r.figure.benchmark, r.what(), measured, spread, r.boundText(), r.verdict()}
-}
-
-// number prints three significant digits without an exponent.
-func number(v float64) string {
-	digits := 0
-	if v != 0 {
-		digits = max(2-int(math.Floor(math.Log10(math.Abs(v)))), 0)
-	}
-	text := strconv.FormatFloat(v, 'f', digits, 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	return text
 }
 
 // headers are the columns of both forms of the table.
@@ -162,7 +139,7 @@ var headers = []string{"BENCHMARK", "FIGURE", "MEDIAN", "RANGE", "LIMIT", "VERDI
 func (r report) summary() string {
 	unit := cli.Unknown
 	if len(r.unitNs) > 0 {
-		unit = number(median(r.unitNs)/1000) + " µs"
+		unit = benchpage.Number(benchpage.Median(r.unitNs)/1000) + " µs"
 	}
 	return fmt.Sprintf("unit (%s) %s, median of %d rounds, %s %s/%s, %d processors",
 		unitBenchmark, unit, r.rounds, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
@@ -193,19 +170,4 @@ func (r report) markdown() string {
 		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 	}
 	return b.String()
-}
-
-// The markers of the page that -update writes into.
-const (
-	beginMarker = "<!-- bench-ratios: begin -->\n"
-	endMarker   = "<!-- bench-ratios: end -->\n"
-)
-
-func replaceBetweenMarkers(page, text string) (string, error) {
-	before, rest, ok := strings.Cut(page, beginMarker)
-	_, after, closed := strings.Cut(rest, endMarker)
-	if !ok || !closed {
-		return "", fmt.Errorf("it needs the lines %q and %q", strings.TrimSpace(beginMarker), strings.TrimSpace(endMarker))
-	}
-	return before + beginMarker + text + endMarker + after, nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/benchpage"
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/prefix"
@@ -153,13 +154,5 @@ func publish(c *comparison, o *benchOptions, out io.Writer) error {
 	if o.update == "" {
 		return nil
 	}
-	page, err := os.ReadFile(o.update)
-	if err != nil {
-		return fmt.Errorf("update the page: %w", err)
-	}
-	updated, err := replaceBetweenMarkers(string(page), c.markdown())
-	if err != nil {
-		return fmt.Errorf("update %s: %w", o.update, err)
-	}
-	return os.WriteFile(o.update, []byte(updated), 0o644)
+	return benchpage.Update(o.update, "extproc-bench", c.markdown())
 }

@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/eppctl/eppctl/internal/benchpage"
 	"github.com/eppctl/eppctl/internal/cli"
 )
 
@@ -122,20 +121,10 @@ func limited(work, name string, v, most float64, note string) figure {
 	return f
 }
 
-// median is the middle of sorted values, the mean of the two middle ones when
-// their number is even.
-func median(values []float64) float64 {
-	n := len(values)
-	if n%2 == 1 {
-		return values[n/2]
-	}
-	return (values[n/2-1] + values[n/2]) / 2
-}
-
 // keeps reports whether the median is within factor times the limit. What could
 // not be measured keeps no limit.
 func (f *figure) keeps(factor float64) bool {
-	return f.most == 0 || len(f.counts) > 0 && median(f.counts) <= f.most*factor
+	return f.most == 0 || len(f.counts) > 0 && benchpage.Median(f.counts) <= f.most*factor
 }
 
 func (f *figure) verdict() string {
@@ -167,29 +156,16 @@ func (f *figure) counted() string {
 	if len(f.counts) == 0 {
 		return cli.Unknown
 	}
-	return number(median(f.counts)) + f.unit
+	return benchpage.Number(benchpage.Median(f.counts)) + f.unit
 }
 
 func (f *figure) limit() string {
 	text := cli.Unknown
 	if f.most != 0 {
-		text = "≤ " + number(f.most) + f.unit
+		text = "≤ " + benchpage.Number(f.most) + f.unit
 	}
 	if f.note != "" {
 		text += " (" + f.note + ")"
-	}
-	return text
-}
-
-// number prints three significant digits without an exponent.
-func number(v float64) string {
-	decimals := 0
-	if v != 0 {
-		decimals = max(2-int(math.Floor(math.Log10(math.Abs(v)))), 0)
-	}
-	text := strconv.FormatFloat(v, 'f', decimals, 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
 	return text
 }
@@ -201,7 +177,7 @@ func (f *figure) cells() []string {
 		if len(values) == 0 {
 			return cli.Unknown
 		}
-		return number(median(values))
+		return benchpage.Number(benchpage.Median(values))
 	}
 	relation, spread := cli.Unknown, cli.Unknown
 	if len(f.counts) > 0 {
@@ -214,7 +190,7 @@ func (f *figure) cells() []string {
 			}
 		case alone:
 		}
-		spread = number(f.counts[0]) + " … " + number(f.counts[len(f.counts)-1])
+		spread = benchpage.Number(f.counts[0]) + " … " + benchpage.Number(f.counts[len(f.counts)-1])
 	}
 	return []string{f.work, f.name, middle(f.ours), middle(f.noop), relation, spread, f.limit(), f.verdict()}
 }
@@ -249,19 +225,4 @@ func (c *comparison) markdown() string {
 		b.WriteString("| " + strings.Join(f.cells(), " | ") + " |\n")
 	}
 	return b.String()
-}
-
-// The markers of the page that -update writes into.
-const (
-	beginMarker = "<!-- extproc-bench: begin -->\n"
-	endMarker   = "<!-- extproc-bench: end -->\n"
-)
-
-func replaceBetweenMarkers(page, text string) (string, error) {
-	before, rest, ok := strings.Cut(page, beginMarker)
-	_, after, closed := strings.Cut(rest, endMarker)
-	if !ok || !closed {
-		return "", fmt.Errorf("it needs the lines %q and %q", strings.TrimSpace(beginMarker), strings.TrimSpace(endMarker))
-	}
-	return before + beginMarker + text + endMarker + after, nil
 }

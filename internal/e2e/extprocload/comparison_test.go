@@ -89,14 +89,3 @@ func TestEveryRowHasItsPromise(t *testing.T) {
 		}
 	}
 }
-
-func TestReplaceBetweenMarkers(t *testing.T) {
-	page := "a\n" + beginMarker + "old\n" + endMarker + "b\n"
-	got, err := replaceBetweenMarkers(page, "new\n")
-	if want := strings.Replace(page, "old", "new", 1); err != nil || got != want {
-		t.Errorf("%q, %v; want %q", got, err, want)
-	}
-	if _, err := replaceBetweenMarkers("no markers", "x"); err == nil {
-		t.Error("a page without markers: no error")
-	}
-}
