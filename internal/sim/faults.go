@@ -219,7 +219,7 @@ func (f *Fleet) Evict(name string, blocks int) (evicted int, err error) {
 		if s := p.server(); s != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			evicted += s.engine.EvictIdle(blocks)
+			evicted += s.engine.EvictIdle(s.now(), blocks)
 		}
 		return nil
 	})

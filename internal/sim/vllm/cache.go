@@ -9,11 +9,13 @@ import "slices"
 // the tail first, because a chain without its middle is worth only its head.
 type cache struct {
 	blocks []block
-	index  map[uint64]int32 // fingerprint → stored block
-	blank  []int32          // stack
-	idle   idleList         // stored and unused, least recently used first
-	stored uint64           // counts stores; later in a chain means a higher number
+	index  map[uint64]int32   // fingerprint → stored block that is found, the oldest
+	copies map[uint64][]int32 // … → the other blocks with the same tokens, oldest first
+	blank  []int32            // stack
+	idle   idleList           // stored and unused, least recently used first
+	stored uint64             // counts stores; later in a chain means a higher number
 	log    changeLog
+	events *recorder // nil: nobody listens
 }
 
 // A block's links belong to the idle list.
@@ -38,6 +40,7 @@ func newCache(blocks int) *cache {
 	c := &cache{
 		blocks: make([]block, blocks),
 		index:  make(map[uint64]int32),
+		copies: make(map[uint64][]int32),
 		blank:  make([]int32, blocks),
 		idle:   idleList{first: none, last: none},
 	}
@@ -98,17 +101,23 @@ func (c *cache) take() int32 {
 }
 
 // store makes a block that its one holder has filled findable, and returns the
-// block to hold from now on: an equal one that was stored meanwhile, if any.
-func (c *cache) store(i int32, hash, parent uint64, root *Root, depth int) int32 {
-	if _, ok := c.index[hash]; ok {
+// block to hold from now on: an equal one that was stored meanwhile, if any,
+// unless this one is to stay as a copy.
+func (c *cache) store(i int32, hash, parent uint64, root *Root, depth int, asCopy bool) int32 {
+	_, known := c.index[hash]
+	if known && !asCopy {
 		c.release(i)
 		return c.acquire(hash)
 	}
 	c.stored++
 	b := &c.blocks[i]
 	b.hash, b.parent, b.root, b.stored, b.depth = hash, parent, root, c.stored, int32(depth)
-	c.index[hash] = i
-	c.log.added(i, b.stored)
+	if known {
+		c.copies[hash] = append(c.copies[hash], i)
+	} else {
+		c.index[hash] = i
+		c.log.added(i, b.stored)
+	}
 	return i
 }
 
@@ -135,11 +144,49 @@ func (c *cache) releaseAll(held []int32) {
 // evict blanks an idle block.
 func (c *cache) evict(i int32) {
 	c.unlink(i)
-	b := &c.blocks[i]
-	delete(c.index, b.hash)
-	c.log.removed(b.hash, b.stored)
-	*b = block{}
+	c.forget(i)
+	c.events.removed(c.blocks[i].hash)
+	c.blocks[i] = block{}
 	c.blank = append(c.blank, i)
+}
+
+// forget makes a block not to be found any more. The oldest copy takes its
+// place, and its number among the stores.
+func (c *cache) forget(i int32) {
+	b := &c.blocks[i]
+	copies := c.copies[b.hash]
+	switch at := slices.Index(copies, i); {
+	case at >= 0:
+		copies = slices.Delete(copies, at, at+1)
+	case len(copies) > 0:
+		heir := copies[0]
+		copies = copies[1:]
+		c.index[b.hash] = heir
+		c.blocks[heir].stored = b.stored
+		c.log.added(heir, b.stored)
+	default:
+		delete(c.index, b.hash)
+		c.log.removed(b.hash, b.stored)
+		return
+	}
+	if len(copies) == 0 {
+		delete(c.copies, b.hash)
+	} else {
+		c.copies[b.hash] = copies
+	}
+}
+
+// reset blanks all blocks, unless some are held.
+func (c *cache) reset() bool {
+	if c.held() > 0 {
+		return false
+	}
+	fresh := newCache(len(c.blocks))
+	fresh.stored, fresh.log, fresh.events = c.stored, c.log, c.events
+	fresh.log.discard()
+	*c = *fresh
+	c.events.cleared()
+	return true
 }
 
 // evictIdle evicts up to n idle blocks, in the order in which they would go

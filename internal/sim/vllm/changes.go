@@ -38,8 +38,10 @@ type addition struct {
 	stored uint64
 }
 
+// added notes a block that is found from now on, unless the last reading told of
+// its fingerprint.
 func (l *changeLog) added(block int32, stored uint64) {
-	if l.full(len(l.adds)) {
+	if stored <= l.read || l.full(len(l.adds)) {
 		return
 	}
 	l.adds = append(l.adds, addition{block, stored})
@@ -56,10 +58,15 @@ func (l *changeLog) removed(hash, stored uint64) {
 
 func (l *changeLog) full(length int) bool {
 	if length >= 2*l.limit {
-		l.overflow = true
-		l.adds, l.removals = nil, nil
+		l.discard()
 	}
 	return l.overflow
+}
+
+// discard gives up noting until the next reading, which is a full one.
+func (l *changeLog) discard() {
+	l.overflow = true
+	l.adds, l.removals = nil, nil
 }
 
 // changes reads the log and starts a new one.
@@ -75,22 +82,26 @@ func (c *cache) changes(full bool) Changes {
 				out.Stored = append(out.Stored, b.describe())
 			}
 		}
+		out.Stored = ordered(out.Stored)
 	}
 	*l = changeLog{limit: l.limit, read: c.stored}
 	return out
 }
 
-// everything lists the stored blocks in the order in which they were stored. A
-// parent is stored before its children and evicted after them, so it comes first.
+// everything lists the blocks that can be found.
 func (c *cache) everything() []StoredBlock {
 	all := make([]StoredBlock, 0, len(c.index))
-	for i := range c.blocks {
-		if c.blocks[i].stored != 0 {
-			all = append(all, c.blocks[i].describe())
-		}
+	for _, i := range c.index {
+		all = append(all, c.blocks[i].describe())
 	}
-	slices.SortFunc(all, func(a, b StoredBlock) int { return cmp.Compare(a.stored, b.stored) })
-	return all
+	return ordered(all)
+}
+
+// ordered sorts blocks as they were stored, each once. A parent is stored before
+// its children and evicted after them, so it comes first.
+func ordered(blocks []StoredBlock) []StoredBlock {
+	slices.SortFunc(blocks, func(a, b StoredBlock) int { return cmp.Compare(a.stored, b.stored) })
+	return slices.CompactFunc(blocks, func(a, b StoredBlock) bool { return a.stored == b.stored })
 }
 
 func (b *block) describe() StoredBlock {

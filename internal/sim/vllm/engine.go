@@ -18,10 +18,12 @@
 // before prefills before new requests; chunked prefill; blocks of 16 tokens,
 // found by chained fingerprint, of a prompt of n tokens at most ⌊(n−1)/16⌋ since
 // the last token has to be computed for its logits; answers fill blocks too;
-// preemption by recomputing when no block is left; adapters loaded when a
+// preemption by recomputing when no block is left; a block that was found and is
+// computed again for its last token is kept as a copy; adapters loaded when a
 // request starts, the least recently used idle one leaving. What is not: no
-// attention, so the cost of a token does not grow with its context; two equal
-// blocks are kept once; an answer is 4-byte words.
+// attention, so the cost of a token does not grow with its context; blocks can be
+// found at a step's end and not from its start on, and of equal ones that were
+// computed side by side one is kept; an answer is 4-byte words.
 //
 // It is not safe for concurrent use.
 package vllm
@@ -53,6 +55,9 @@ type Config struct {
 	MaxAdapters int       // loaded at once
 	Vocabulary  []uint32  // ids that answers consist of; required
 	EndID       uint32    // id that ends an answer
+	// Events is called with what a step changed in the cache. It must not call the
+	// engine. nil: nobody wants to know.
+	Events func(Batch)
 }
 
 // Engine is the model. Times are since its start.
@@ -121,10 +126,14 @@ func New(cfg Config) (*Engine, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Engine{
+	e := &Engine{
 		cfg: cfg, cache: newCache(cfg.Blocks), slow: 1,
 		adapters: newAdapters(cfg.Adapters, cfg.MaxAdapters),
-	}, nil
+	}
+	if cfg.Events != nil {
+		e.cache.events = &recorder{publish: cfg.Events}
+	}
+	return e, nil
 }
 
 // A LengthError is a sequence that cannot be served, now or ever.
@@ -227,8 +236,23 @@ func (e *Engine) SetSlow(factor float64) { e.slow = min(max(factor, 0.01), 1000)
 
 func (e *Engine) slowed(d time.Duration) time.Duration { return time.Duration(float64(d) * e.slow) }
 
-// EvictIdle drops up to n blocks that no sequence holds, and says how many.
-func (e *Engine) EvictIdle(n int) int { return e.cache.evictIdle(n) }
+// EvictIdle drops up to n blocks that no sequence holds, as other requests would
+// have done, and says how many.
+func (e *Engine) EvictIdle(now time.Duration, n int) int {
+	e.Advance(now)
+	n = e.cache.evictIdle(n)
+	if n > 0 && !e.step.active {
+		e.cache.events.flush(now)
+	}
+	return n
+}
+
+// Reset empties the cache and says whether it did: not while sequences hold
+// blocks. Events tell of it with the next step that changes something, as vLLM's.
+func (e *Engine) Reset(now time.Duration) bool {
+	e.Advance(now)
+	return e.cache.reset()
+}
 
 // Changes tells what happened in the cache since the last call; with full, or
 // when too much has happened, everything that is in it.

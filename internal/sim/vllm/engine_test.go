@@ -237,14 +237,14 @@ func TestLeastRecentlyUsedGoesFirstAndTailsBeforeHeads(t *testing.T) {
 	if want := []int{4, 2, 4, 2}; !slices.Equal(got, want) {
 		t.Errorf("blocks found of the four prompts: %v, want %v", got, want)
 	}
-	if n := e.EvictIdle(3); n != 3 {
+	if n := e.EvictIdle(0, 3); n != 3 {
 		t.Errorf("evicted %d, want 3", n)
 	}
 	got = []int{cached(1, 64), cached(2, 64), cached(3, 64), cached(4, 32)}
 	if want := []int{4, 0, 3, 2}; !slices.Equal(got, want) {
 		t.Errorf("after 3 evictions: %v, want %v", got, want)
 	}
-	if n := e.EvictIdle(1 << 30); n != 9 || len(e.cache.index) != 0 {
+	if n := e.EvictIdle(0, 1<<30); n != 9 || len(e.cache.index) != 0 {
 		t.Errorf("evicted %d of the rest, %d left", n, len(e.cache.index))
 	}
 }

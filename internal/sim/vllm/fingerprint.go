@@ -11,6 +11,7 @@ import (
 type Root struct {
 	Adapter  string
 	SaltHash string
+	Salt     string // in the clear, for events; "" when the request did not give it
 	hash     uint64
 }
 

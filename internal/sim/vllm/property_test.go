@@ -29,7 +29,7 @@ func checkBlocks(t *rapid.T, e *Engine) {
 	if len(idle) != c.idle.length || len(idle)+len(c.blank)+len(refs) != len(c.blocks) {
 		t.Fatalf("%d idle (%d counted), %d blank, %d held of %d", len(idle), c.idle.length, len(c.blank), len(refs), len(c.blocks))
 	}
-	stored := 0
+	stored, copies := 0, 0
 	for i := range c.blocks {
 		b := &c.blocks[i]
 		if b.refs != refs[int32(i)] {
@@ -40,14 +40,23 @@ func checkBlocks(t *rapid.T, e *Engine) {
 		}
 		stored++
 		if c.index[b.hash] != int32(i) {
-			t.Fatalf("block %d is stored and not found", i)
+			copies++
+			if !slices.Contains(c.copies[b.hash], int32(i)) {
+				t.Fatalf("block %d is stored and not found", i)
+			}
 		}
 		if _, ok := c.index[b.parent]; b.depth > 0 && !ok {
 			t.Fatalf("block %d is stored and its parent is not", i)
 		}
 	}
-	if stored != len(c.index) {
-		t.Fatalf("%d blocks stored, %d found", stored, len(c.index))
+	if stored != len(c.index)+copies {
+		t.Fatalf("%d blocks stored, %d found and %d copies of them", stored, len(c.index), copies)
+	}
+	for _, list := range c.copies {
+		copies -= len(list)
+	}
+	if copies != 0 {
+		t.Fatalf("%d copies are not known", copies)
 	}
 }
 
@@ -110,8 +119,9 @@ func (m mirror) check(t *rapid.T, e *Engine) {
 // Any history keeps the books, ends, and can be followed from its changes.
 func TestEngineProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		heard := newListener(t)
 		e, err := New(Config{
-			Model: "m", Blocks: rapid.IntRange(8, 60).Draw(t, "blocks"),
+			Events: heard.apply, Model: "m", Blocks: rapid.IntRange(8, 60).Draw(t, "blocks"),
 			Sequences: rapid.IntRange(1, 6).Draw(t, "sequences"), Budget: rapid.IntRange(6, 200).Draw(t, "budget"),
 			MaxAdapters: rapid.IntRange(1, 2).Draw(t, "slots"), Adapters: []Adapter{{"a", 8}, {"b", 8}, {"c", 8}},
 			Vocabulary: []uint32{1, 2, 3}, EndID: 9,
@@ -142,7 +152,13 @@ func TestEngineProperties(t *testing.T) {
 					e.Abort(now, rapid.SampledFrom(live).Draw(t, "victim"))
 				}
 			},
-			"evict": func(t *rapid.T) { e.EvictIdle(rapid.IntRange(0, 5).Draw(t, "n")) },
+			"evict": func(t *rapid.T) { e.EvictIdle(now, rapid.IntRange(0, 5).Draw(t, "n")) },
+			"reset": func(t *rapid.T) {
+				held := e.Stats(now).Held
+				if done := e.Reset(now); done != (held == 0) {
+					t.Fatalf("Reset with %d blocks held: %v", held, done)
+				}
+			},
 			"report": func(t *rapid.T) {
 				seen.apply(t, e.Changes(rapid.IntRange(0, 5).Draw(t, "full") == 0))
 				seen.check(t, e)
@@ -150,6 +166,7 @@ func TestEngineProperties(t *testing.T) {
 			"": func(t *rapid.T) {
 				checkBlocks(t, e)
 				checkSchedule(t, e)
+				heard.check(t, e)
 			},
 		})
 		for range 100_000 {
@@ -159,6 +176,7 @@ func TestEngineProperties(t *testing.T) {
 			}
 			e.Advance(next)
 			checkBlocks(t, e)
+			heard.check(t, e)
 		}
 		for _, s := range live {
 			if s.State == Running || s.State == Waiting {

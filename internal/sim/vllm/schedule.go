@@ -109,8 +109,8 @@ func (e *Engine) admit(budget int) {
 // how many tokens are to be computed, 0 when there is no room.
 func (e *Engine) start(s *Sequence, budget int) int {
 	// The last token is always computed: its logits are the next token.
-	hits := s.hashes[:min(len(s.hashes), (s.length()-1)/TokensPerBlock)]
-	hits = hits[:e.cache.match(hits)]
+	found := e.cache.match(s.hashes)
+	hits := s.hashes[:min(found, (s.length()-1)/TokensPerBlock)]
 	cached := len(hits) * TokensPerBlock
 	n := min(s.length()-cached, budget)
 	if blocksFor(cached+n)-len(hits)+e.cache.idleAmong(hits) > e.cache.room() {
@@ -119,7 +119,10 @@ func (e *Engine) start(s *Sequence, budget int) int {
 	for _, h := range hits {
 		s.blocks = append(s.blocks, e.cache.acquire(h))
 	}
-	s.stored, s.computed, s.prefill = len(hits), cached, s.length()
+	s.stored, s.computed, s.prefill, s.again = len(hits), cached, s.length(), -1
+	if found > len(hits) {
+		s.again = len(hits)
+	}
 	e.hold(s, cached+n)
 	s.scheduled, s.starting, s.State = n, true, Running
 	if !s.started {
@@ -167,8 +170,11 @@ func (e *Engine) finish(now time.Duration) {
 		s.computed += s.scheduled
 		s.scheduled, s.starting = 0, false
 		for ; s.stored < s.computed/TokensPerBlock; s.stored++ {
-			i := s.stored
-			s.blocks[i] = e.cache.store(s.blocks[i], s.hashes[i], s.parent(i), s.root, i)
+			i, own := s.stored, s.blocks[s.stored]
+			s.blocks[i] = e.cache.store(own, s.hashes[i], s.parent(i), s.root, i, i == s.again)
+			if s.blocks[i] == own {
+				e.cache.events.stored(s, i)
+			}
 		}
 		if s.computed == s.length() {
 			e.emit(s, now)
@@ -178,6 +184,7 @@ func (e *Engine) finish(now time.Duration) {
 	if ended {
 		e.running = slices.DeleteFunc(e.running, func(s *Sequence) bool { return s.State == Finished })
 	}
+	e.cache.events.flush(now)
 }
 
 // emit gives s its next token.

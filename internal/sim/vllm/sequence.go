@@ -32,6 +32,7 @@ type Sequence struct {
 	Prompt    []uint32 // kept, not copied
 	Adapter   string   // "" for the base model
 	SaltHash  string
+	Salt      string // what SaltHash is of; events tell it, as vLLM's do
 	MaxTokens int    // of output; 0: until the model ends its answer
 	Choice    uint64 // different ones give different answers to one prompt
 	// Stream says that every token is wanted, not only the last.
@@ -57,6 +58,7 @@ type Sequence struct {
 	computed    int      // tokens whose KV entries exist
 	prefill     int      // tokens that are prompt-like: all there were when it (re)started
 	scheduled   int      // tokens in the running step
+	again       int      // the block that was found and is computed again for its last token; -1: none
 	starting    bool     // it starts in the running step
 	started     bool     // it has started before
 	loadingTime time.Duration
@@ -82,6 +84,7 @@ func (s *Sequence) parent(i int) uint64 {
 // prepare computes what follows from the prompt alone.
 func (s *Sequence) prepare(model string) {
 	s.root = newRoot(model, s.Adapter, s.SaltHash)
+	s.root.Salt = s.Salt
 	s.hashes = appendFingerprints(make([]uint64, 0, len(s.Prompt)/TokensPerBlock+8), s.root.hash, s.Prompt)
 	s.seed = mix64(s.parent(len(s.hashes)) + s.Choice*0x9e3779b97f4a7c15)
 	for _, id := range s.Prompt[len(s.hashes)*TokensPerBlock:] {
