@@ -120,6 +120,8 @@ var (
 // expire is what the timer does: it ends a stream on which nothing comes any
 // more, and one whose body does not come to its end, which is answered with 408.
 func (x *exchange) expire() {
+	var err error // is told by contain
+	defer x.server.contain(&err)
 	cause := errIdle
 	switch {
 	case x.progress.CompareAndSwap(gathering, refused):

@@ -130,8 +130,12 @@ const (
 	attributesKey   = "envoy.filters.http.ext_proc"
 )
 
-// maxSubset bounds the endpoints of a subset hint.
-const maxSubset = 1 << 16
+// The bounds of a subset hint: endpoints, and bytes of one, which no pod's address
+// exceeds.
+const (
+	maxSubset  = 1 << 16
+	maxAddress = 300
+)
 
 // hint reads the subset of endpoints to which the gateway restricts the pick. It
 // may stand on any message of a request; the first one counts.
@@ -157,7 +161,7 @@ func (h *head) hint(m *core.Metadata) {
 // allow adds the endpoints of a comma list.
 func (h *head) allow(list string) {
 	for address := range strings.SplitSeq(list, ",") {
-		if address = strings.TrimSpace(address); address != "" && len(h.subset) < maxSubset {
+		if address = strings.TrimSpace(address); address != "" && len(address) <= maxAddress && len(h.subset) < maxSubset {
 			h.subset = append(h.subset, address)
 		}
 	}

@@ -129,6 +129,7 @@ func (x *exchange) route(reply func() error) error {
 	runtime.Gosched()
 	runtime.Gosched()
 	x.pick.Record()
+	x.head.subset, x.head.headers = nil, nil // nobody needs them any more
 	x.body.release()
 	return err
 }

@@ -216,6 +216,11 @@ func (k *Pick) Done(end End) {
 	if !k.ended.CompareAndSwap(false, true) {
 		return
 	}
+	defer func() {
+		if !k.gone {
+			k.picker.open.Add(-1)
+		}
+	}()
 	k.Record()
 	if end.ServedEndpoint != "" {
 		k.serve(end.ServedEndpoint)
@@ -241,9 +246,6 @@ func (k *Pick) Done(end End) {
 	k.picker.cfg.Recorder.Complete(k.handle, o)
 	if k.picker.cfg.Observer != nil {
 		k.picker.cfg.Observer.Completed(k, o, k.stale(evicted, end))
-	}
-	if !k.gone {
-		k.picker.open.Add(-1)
 	}
 }
 

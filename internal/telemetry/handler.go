@@ -71,7 +71,7 @@ func appendValue(b []byte, v slog.Value, known bool) (out []byte, still bool) {
 // appendString appends a JSON string.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			text, err := json.Marshal(s)
 			if err != nil { // strings always marshal
 				return append(b, `""`...)
