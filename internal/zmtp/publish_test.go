@@ -63,7 +63,7 @@ func TestPublisherFiltersByTopic(t *testing.T) {
 				}
 				p.Publish() // no message
 				synctest.Wait()
-				if got := r.heard[2:]; !slices.Equal(got, c.want) {
+				if got := r.hears()[2:]; !slices.Equal(got, c.want) {
 					t.Errorf("heard %q, want %q", got, c.want)
 				}
 			})
@@ -155,7 +155,7 @@ func TestPublisherEndsBadSubscribers(t *testing.T) {
 				p.Publish([]byte("a"))
 				synctest.Wait()
 				if good.count("a") != 1 || p.Stats().Subscribers != 1 {
-					t.Errorf("the good subscriber heard %q, %+v", good.heard, p.Stats())
+					t.Errorf("the good subscriber heard %q, %+v", good.hears(), p.Stats())
 				}
 			})
 		})

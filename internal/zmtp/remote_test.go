@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -77,6 +78,12 @@ func (r *remote) note(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.heard = append(r.heard, what)
+}
+
+func (r *remote) hears() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.heard)
 }
 
 func (r *remote) count(what string) (n int) {

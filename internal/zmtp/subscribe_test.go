@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,7 @@ func TestSubscribe(t *testing.T) {
 			r.say(cat(hello(minor), ready("PUB"), message("kv@a|1|x"), message("other|2|x"), message("kv@b|3|")))
 			synctest.Wait()
 			if r.count(asked) != 1 {
-				t.Errorf("a 3.%d peer heard %q, want %q", minor, r.heard, asked)
+				t.Errorf("a 3.%d peer heard %q, want %q", minor, r.hears(), asked)
 			}
 			r.Close()
 			synctest.Wait()
@@ -139,7 +140,7 @@ func TestHeartbeatsAreAnswered(t *testing.T) {
 				t.Errorf("%d of 10 PINGs of a 3.%d peer were answered", n, minor)
 			}
 			if r.count("PONG:inside") != 1 {
-				t.Errorf("a PING inside of a message was not answered: %q", r.heard)
+				t.Errorf("a PING inside of a message was not answered: %q", r.hears())
 			}
 		})
 	}
@@ -181,8 +182,9 @@ func TestNoHeartbeatsTo30(t *testing.T) {
 		r := newRemote(t, <-p.conns)
 		r.say(cat(hello(0), ready("PUB")))
 		time.Sleep(time.Hour)
-		if len(r.heard) != 3 || rec.count("disconnected") != 0 {
-			t.Errorf("the peer heard %q, the handler %q", r.heard, rec.seen())
+		synctest.Wait()
+		if len(r.hears()) != 3 || rec.count("disconnected") != 0 {
+			t.Errorf("the peer heard %q, the handler %q", r.hears(), rec.seen())
 		}
 	})
 }
@@ -305,6 +307,7 @@ func TestSlowHandlerHoldsThePublisherBack(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if sent*size > 2*readBuffer {
 			t.Errorf("%d bytes were taken of a publisher while the handler was busy", sent*size)
 		}
@@ -456,11 +459,12 @@ func heap() int64 {
 // failing is a listener that cannot accept for a while.
 type failing struct {
 	net.Listener
-	failures, calls int
+	failures int64
+	calls    atomic.Int64
 }
 
 func (f *failing) Accept() (net.Conn, error) {
-	if f.calls++; f.calls <= f.failures {
+	if f.calls.Add(1) <= f.failures {
 		return nil, errors.New("too many open files")
 	}
 	return f.Listener.Accept()
@@ -472,8 +476,8 @@ func TestListenOutlivesFailuresToAccept(t *testing.T) {
 		l := &failing{Listener: p, failures: 10}
 		start(t, func(ctx context.Context) error { return ServeSubscriber(ctx, l, Options{}, rec) })
 		time.Sleep(time.Second)
-		if l.calls > 10 {
-			t.Errorf("%d attempts in a second", l.calls)
+		if n := l.calls.Load(); n > 10 {
+			t.Errorf("%d attempts in a second", n)
 		}
 		connectTo(t, p).say(cat(hello(1), ready("PUB"), message("a")))
 		synctest.Wait()
