@@ -51,14 +51,16 @@ type Request struct {
 	Base    string `json:"baseModel"`         // as resolved
 	Adapter string `json:"adapter,omitempty"` // as resolved; "" when none
 	// ModelUnchecked: no catalogue of models was available to check the name.
-	ModelUnchecked bool   `json:"modelUnchecked,omitempty"`
-	PromptTokens   int    `json:"promptTokens"` // over all prompts
-	Prompts        int    `json:"prompts"`
-	TokensFrom     string `json:"tokensFrom"` // "ids" (exact) or "approximate"
-	BlockSize      int    `json:"blockSize"`  // tokens per block
-	Blocks         int    `json:"blocks"`     // full blocks of the routed prompt
-	NoPrefix       string `json:"noPrefix,omitempty"`
-	Stream         bool   `json:"stream,omitempty"`
+	ModelUnchecked bool `json:"modelUnchecked,omitempty"`
+	PromptTokens   int  `json:"promptTokens"` // over all prompts
+	Prompts        int  `json:"prompts"`
+	// TokensFrom is "ids" (the client's own), "engine" or "render" (a server's for this
+	// wording), "joined" (a server's, in two parts), or "approximate".
+	TokensFrom string `json:"tokensFrom"`
+	BlockSize  int    `json:"blockSize"` // tokens per block
+	Blocks     int    `json:"blocks"`    // full blocks of the routed prompt
+	NoPrefix   string `json:"noPrefix,omitempty"`
+	Stream     bool   `json:"stream,omitempty"`
 	// PrefixTokens is the length of the prompt that was routed by, in tokens.
 	PrefixTokens int `json:"prefixTokens"`
 	// Chain holds keyed ids of the prompt's blocks: one per 512 tokens, at most

@@ -76,6 +76,12 @@ func (r *Report) promptText() string {
 		text += " (approximate)"
 	case "ids":
 		text += " (exact)"
+	case "engine":
+		text += " (exact, by the server's tokeniser)"
+	case "render":
+		text += " (exact, by a render server)"
+	case "joined":
+		text += " (by the server's tokeniser, in two parts)"
 	}
 	if r.Prompts > 1 {
 		text += fmt.Sprintf(" in %d prompts, routed by one of %d tokens", r.Prompts, r.PrefixTokens)

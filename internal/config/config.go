@@ -22,6 +22,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eppctl/eppctl/internal/pool"
+	"github.com/eppctl/eppctl/internal/tokens"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -44,6 +45,7 @@ type Config struct {
 	Extproc   Extproc   `yaml:"extproc" json:"extproc"`
 	Intervals Intervals `yaml:"intervals" json:"intervals"`
 	Staleness Staleness `yaml:"staleness" json:"staleness"`
+	Tokens    Tokens    `yaml:"tokens" json:"tokens"`
 	BlockSize int       `yaml:"blockSize" json:"blockSize"`
 	// AllowHeaders names the request headers that custom scorers may see.
 	AllowHeaders []string `yaml:"allowHeaders,omitempty" json:"allowHeaders,omitempty"`
@@ -102,6 +104,16 @@ type Staleness struct {
 	ReportsSeconds float64 `yaml:"reportsSeconds" json:"reportsSeconds"`
 }
 
+// Tokens says where the ids of prompts in words come from; its time is wall time.
+type Tokens struct {
+	// Source is one of package tokens; with auto, simulated pods are not asked, whose
+	// ids are the approximate ones.
+	Source    string  `yaml:"source" json:"source"`
+	RenderURL string  `yaml:"renderURL" json:"renderURL"`
+	TimeoutMs float64 `yaml:"timeoutMs" json:"timeoutMs"`
+	CacheMiB  int     `yaml:"cacheMiB" json:"cacheMiB"`
+}
+
 // Default is the configuration without a file.
 func Default() Config {
 	return Config{
@@ -113,6 +125,7 @@ func Default() Config {
 		Extproc:          Extproc{MaxStreams: 20_000, BodyTimeoutSeconds: 60, IdleTimeoutSeconds: 3600, EndTimeoutSeconds: 300},
 		Intervals:        Intervals{PodReportMs: 2000, ScrapeMs: 200, ProbeMs: 1000},
 		Staleness:        Staleness{MetricsSeconds: 5},
+		Tokens:           Tokens{Source: string(tokens.SourceAuto), TimeoutMs: 150, CacheMiB: 64},
 		BlockSize:        16,
 		ScorerDeadlineMs: 1,
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/tokens"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -24,6 +25,9 @@ const (
 	mostStreams   = 1_000_000
 )
 
+// mostCacheMiB bounds the cache of token ids.
+const mostCacheMiB = 64 << 10
+
 // Validate returns all that is wrong with the configuration, each problem with its
 // key, and with file and line when it stands in a file.
 func (c *Config) Validate(custom []score.CustomWeight) error {
@@ -41,12 +45,33 @@ func (c *Config) Validate(custom []score.CustomWeight) error {
 		within("extproc.fallbacks", c.Extproc.Fallbacks, 0, mostFallbacks),
 		within("extproc.maxStreams", c.Extproc.MaxStreams, 1, mostStreams),
 		within("blockSize", c.BlockSize, 1, 1024),
+		between("tokens.timeoutMs", c.Tokens.TimeoutMs, ms, leastInterval),
+		within("tokens.cacheMiB", c.Tokens.CacheMiB, 1, mostCacheMiB),
+		c.Tokens.validate(),
 	}
 	if c.Staleness.ReportsSeconds != 0 {
 		problems = append(problems, between("staleness.reportsSeconds", c.Staleness.ReportsSeconds, s, leastInterval))
 	}
 	problems = append(problems, c.validateModels()...)
 	return errors.Join(err, c.from.place(errors.Join(problems...)))
+}
+
+func (t *Tokens) validate() error {
+	if t.RenderURL != "" {
+		if err := tokens.CheckURL(t.RenderURL); err != nil {
+			return fmt.Errorf("tokens.renderURL: %w", err)
+		}
+	}
+	switch source := tokens.Source(t.Source); source {
+	case tokens.SourceAuto, tokens.SourceEngine, tokens.SourceApproximate:
+		return nil
+	case tokens.SourceRender:
+		if t.RenderURL != "" {
+			return nil
+		}
+		return errors.New("tokens.source: render needs tokens.renderURL")
+	}
+	return errors.New("tokens.source: must be auto, engine, render or approximate")
 }
 
 // between checks a duration that is written as a number of units.

@@ -25,7 +25,7 @@ type Entry struct {
 	Prompts           int
 	PrefixTokens      int    // length of the routed prompt
 	BlockSize         int    // tokens per block
-	TokensFrom        string // "ids" or "approximate"
+	TokensFrom        string // as in the record, see [explain.Request]
 	// Fingerprints of the routed prompt, one per full block. One per 512 tokens is
 	// kept, at most 256, and the last one.
 	Fingerprints []uint64

@@ -22,6 +22,7 @@ import (
 	"github.com/eppctl/eppctl/internal/report"
 	"github.com/eppctl/eppctl/internal/sim"
 	"github.com/eppctl/eppctl/internal/telemetry"
+	"github.com/eppctl/eppctl/internal/tokens"
 	"github.com/eppctl/eppctl/score"
 	"github.com/eppctl/eppctl/score/cost"
 )
@@ -39,6 +40,7 @@ type Server struct {
 	files     *record.Files // nil without a directory
 	store     *record.Store
 	metrics   *telemetry.Metrics
+	tokens    *tokens.Tokeniser // nil when nobody is asked
 	picker    *picker.Picker
 	gateway   *gateway.Gateway
 	extproc   *extprocServer // nil without an address
@@ -97,6 +99,9 @@ func (s *Server) Close() error {
 	if s.extproc != nil {
 		s.extproc.server.Stop()
 		s.extproc.close()
+	}
+	if s.tokens != nil {
+		s.tokens.Close()
 	}
 	if s.fleet != nil {
 		return s.fleet.Close()
@@ -168,20 +173,27 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 		sources.FilesFailed = func() uint64 { return s.files.Stats().Errors }
 	}
 	s.metrics = telemetry.NewMetrics(sources)
-	s.picker, err = picker.New(picker.Config{
-		Pool: s.pool, Tree: s.tree, Recorder: s.store, Clock: s.clock, Weights: weights, Scorers: s.opts.Scorers,
-		Policy: s.opts.Policy, BlockSize: s.opts.Config.BlockSize, Logger: s.log,
-		ScorerDeadline: config.Milliseconds(s.opts.Config.ScorerDeadlineMs),
-		Observer:       telemetry.NewObserver(s.metrics, s.log, s.ring.Render),
-	})
-	if err != nil {
-		return err
-	}
 	aliases := map[string]string{}
 	for _, m := range s.opts.Config.Models {
 		for _, a := range m.Aliases {
 			aliases[a] = m.Name
 		}
+	}
+	if err := s.buildTokens(aliases); err != nil {
+		return err
+	}
+	var tokeniser picker.Tokeniser
+	if s.tokens != nil {
+		tokeniser = s.tokens
+	}
+	s.picker, err = picker.New(picker.Config{
+		Pool: s.pool, Tree: s.tree, Recorder: s.store, Clock: s.clock, Weights: weights, Scorers: s.opts.Scorers,
+		Policy: s.opts.Policy, BlockSize: s.opts.Config.BlockSize, Logger: s.log, Tokeniser: tokeniser,
+		ScorerDeadline: config.Milliseconds(s.opts.Config.ScorerDeadlineMs),
+		Observer:       telemetry.NewObserver(s.metrics, s.log, s.ring.Render),
+	})
+	if err != nil {
+		return err
 	}
 	s.gateway, err = gateway.New(gateway.Config{
 		Picker: s.picker, Clock: s.clock, Logger: s.log, MaxBody: s.opts.MaxBody, MaxBodies: s.opts.MaxBodies,
@@ -190,7 +202,7 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.registerGateway(), s.buildExtproc(aliases))
+	return errors.Join(s.registerGateway(), s.registerTokens(), s.buildExtproc(aliases))
 }
 
 // buildFleet makes the simulated pods, which are members of the pool like those
@@ -204,8 +216,8 @@ func (s *Server) buildFleet() (err error) {
 	s.fleet, err = sim.New(sim.Config{
 		Pods: o.Pods, Clock: s.clock, Model: o.Model, Profile: o.Profile, Blocks: o.Blocks,
 		Adapters: o.Adapters, MaxAdapters: o.MaxAdapters,
-		ReportURL:   func() string { return "http://" + address(s.listeners.report) + "/v1/reports" },
-		ReportToken: s.opts.ReportToken, ReportInterval: config.Milliseconds(s.opts.Config.Intervals.PodReportMs),
+		ReportURL: func() string { return "http://" + address(s.listeners.report) + "/v1/reports" },
+		OwnTokens: o.OwnTokens, ReportToken: s.opts.ReportToken, ReportInterval: config.Milliseconds(s.opts.Config.Intervals.PodReportMs),
 		Logger: s.log,
 	})
 	if err != nil {

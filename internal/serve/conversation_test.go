@@ -86,8 +86,8 @@ func TestConversationStaysWithItsCache(t *testing.T) {
 			t.Errorf("turn %d: the cache factor is %v after %v, and should grow", turn, factor, last)
 		}
 		last = factor
-		predicted := tokens(t, "prediction", rec.Outcome.PredictedCached)
-		if cached := tokens(t, "engine's count", rec.Outcome.CachedTokens); cached != predicted {
+		predicted := countOf(t, "prediction", rec.Outcome.PredictedCached)
+		if cached := countOf(t, "engine's count", rec.Outcome.CachedTokens); cached != predicted {
 			t.Errorf("turn %d: %d tokens were predicted to be cached, the engine found %d", turn, predicted, cached)
 		}
 		conversation.answered(a)
@@ -239,7 +239,7 @@ func TestKilledPodsRequestsFailAndTheRetryGoesToTheNextBestCache(t *testing.T) {
 	if a.pod() != second {
 		t.Errorf("the retry went to %s, the next best cache is on %s", a.pod(), second)
 	}
-	if cached := tokens(t, "engine's count", rec.Outcome.CachedTokens); cached < systemTokens {
+	if cached := countOf(t, "engine's count", rec.Outcome.CachedTokens); cached < systemTokens {
 		t.Errorf("%s found %d tokens in its cache, at least %d were sent to it", second, cached, systemTokens)
 	}
 	r.inFlight(0)

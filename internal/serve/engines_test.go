@@ -43,10 +43,10 @@ func TestStaleCacheRoutingIsTold(t *testing.T) {
 				t.Fatalf("picked %s, believed to hold the prefix is %s", rec.Result.Pod, pod)
 			}
 			// The engine computes at least the last token, so of 40 blocks 39 count.
-			if predicted := tokens(t, "prediction", rec.Outcome.PredictedCached); predicted != length-16 {
+			if predicted := countOf(t, "prediction", rec.Outcome.PredictedCached); predicted != length-16 {
 				t.Errorf("predicted are %d cached tokens, want %d", predicted, length-16)
 			}
-			if cached := tokens(t, "engine's count", rec.Outcome.CachedTokens); cached != 0 {
+			if cached := countOf(t, "engine's count", rec.Outcome.CachedTokens); cached != 0 {
 				t.Errorf("the engine found %d tokens after its cache was emptied", cached)
 			}
 			r.until("the metric counts it", func() bool { return r.ours(stale) == "1" })
@@ -109,7 +109,7 @@ func TestSaltsShareNothing(t *testing.T) {
 		}
 		_, rec := r.ask(id, completionsPath, body)
 		r.quiet()
-		predicted, cached := tokens(t, "prediction", rec.Outcome.PredictedCached), tokens(t, "engine's count", rec.Outcome.CachedTokens)
+		predicted, cached := countOf(t, "prediction", rec.Outcome.PredictedCached), countOf(t, "engine's count", rec.Outcome.CachedTokens)
 		if predicted != cached {
 			t.Errorf("%s: %d tokens were predicted to be cached, the engine found %d", id, predicted, cached)
 		}
@@ -153,7 +153,7 @@ func TestRestartedPodMatchesNothing(t *testing.T) {
 			t.Errorf("%s is believed to hold %d blocks", c.Pod, n)
 		}
 	}
-	if n := tokens(t, "prediction", rec.Outcome.PredictedCached); n != 0 {
+	if n := countOf(t, "prediction", rec.Outcome.PredictedCached); n != 0 {
 		t.Errorf("%d cached tokens were predicted", n)
 	}
 }

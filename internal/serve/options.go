@@ -61,6 +61,8 @@ type Sim struct {
 	Adapters     []vllm.Adapter
 	MaxAdapters  int
 	Spot         int // pods, the last ones, that are labelled with the price of a spot A10G
+	// OwnTokens gives the engines ids that are not the approximate ones.
+	OwnTokens bool
 }
 
 // Addresses are the real addresses of the listeners, "" where there is none.

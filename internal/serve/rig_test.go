@@ -422,8 +422,8 @@ func replayed(t *testing.T, rec *explain.Record) {
 	}
 }
 
-// tokens reads a count that must be known.
-func tokens(t *testing.T, what string, n *int) int {
+// countOf reads a count that must be known.
+func countOf(t *testing.T, what string, n *int) int {
 	t.Helper()
 	if n == nil {
 		t.Fatalf("%s is not known", what)

@@ -47,6 +47,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.conns.Wait()
 	s.endScorers()
 	s.gateway.Close()
+	if s.tokens != nil {
+		s.tokens.Close()
+	}
 	return err
 }
 

@@ -157,6 +157,7 @@ func TestSecretsStandNowhere(t *testing.T) {
 	opts.Logger = telemetry.Logger(&log, opts.Level)
 	opts.RecordDir, opts.RecordKey, opts.ReportToken = t.TempDir(), []byte(secretRecord), secretToken
 	opts.Config.AllowHeaders = []string{"Authorization", "Cookie"}
+	opts.Config.Tokens.Source = "engine" // prompts go to the pods also for their ids
 	opts.Config.Weights = map[string]float64{"cache": .55}
 	opts.Config.ScorerDeadlineMs = 5000
 	opts.Custom = []score.CustomWeight{{Name: "tattler", Weight: .05}}

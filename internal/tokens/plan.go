@@ -152,7 +152,7 @@ func kwargs(w *request.Wording) []byte {
 	if effort == nil && documents == nil || given != nil && given[0] != '{' {
 		return given
 	}
-	inner := []byte(" ")
+	var inner []byte
 	if given != nil {
 		inner = bytes.TrimSpace(given[1 : len(given)-1])
 	}
@@ -161,7 +161,7 @@ func kwargs(w *request.Wording) []byte {
 		if value == nil {
 			return
 		}
-		if len(bytes.TrimSpace(b[1:])) > 0 {
+		if len(b) > 1 {
 			b = append(b, ',')
 		}
 		b = append(append(append(b, '"'), name...), `":`...)

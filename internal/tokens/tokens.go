@@ -150,10 +150,10 @@ type Tokeniser struct {
 
 // New checks the configuration and makes a tokeniser. It has to be closed.
 func New(cfg Config) (*Tokeniser, error) {
+	cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	cfg.withDefaults()
 	t := &Tokeniser{
 		cfg: cfg, hasher: newHasher(), cache: newCache(cfg.CacheBytes), asker: newAsker(&cfg),
 		flights: map[key]*flight{}, doubts: map[string]doubt{}, joins: map[string]int{},
