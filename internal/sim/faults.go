@@ -15,11 +15,14 @@ const AllPods = "*"
 type Channels struct {
 	Answers bool `json:"answers"` // responses of completions, before their headers
 	Reports bool `json:"reports"` // status reports
+	Events  bool `json:"events"`  // KV events; those that go out later have their old time
 	Metrics bool `json:"metrics"` // the /metrics page
 }
 
 // Everything is all channels.
-func Everything() Channels { return Channels{Answers: true, Reports: true, Metrics: true} }
+func Everything() Channels {
+	return Channels{Answers: true, Reports: true, Events: true, Metrics: true}
+}
 
 // The ways to fail.
 const (
@@ -34,9 +37,18 @@ type faults struct {
 	dropReports bool
 	health      float64
 	tokenise    time.Duration // of wall time, that /tokenize takes longer
+	lose        float64       // share of the batches of events
+	delay       time.Duration // of events, after their step
 }
 
 func noFaults() faults { return faults{slow: 1, health: 1} }
+
+// faults are those that a pod begins with.
+func (f *Fleet) faults() faults {
+	begin := noFaults()
+	begin.lose = f.cfg.EventLoss
+	return begin
+}
 
 // A gate is open until it is shut. The zero value is open.
 type gate struct {
@@ -83,7 +95,7 @@ func (p *pod) held() []string {
 	for _, c := range []struct {
 		name string
 		gate *gate
-	}{{"answers", &p.answers}, {"reports", &p.reports}, {"metrics", &p.metrics}} {
+	}{{"answers", &p.answers}, {"reports", &p.reports}, {"events", &p.events}, {"metrics", &p.metrics}} {
 		if c.gate.shut() {
 			held = append(held, c.name)
 		}
@@ -95,10 +107,13 @@ func (p *pod) setGates(c Channels, shut bool) {
 	for _, g := range []struct {
 		chosen bool
 		gate   *gate
-	}{{c.Answers, &p.answers}, {c.Reports, &p.reports}, {c.Metrics, &p.metrics}} {
+	}{{c.Answers, &p.answers}, {c.Reports, &p.reports}, {c.Events, &p.events}, {c.Metrics, &p.metrics}} {
 		if g.chosen {
 			g.gate.set(shut)
 		}
+	}
+	if s := p.server(); s != nil && s.events != nil {
+		s.events.look()
 	}
 }
 
@@ -122,6 +137,9 @@ func (p *pod) setFaults(change func(*faults)) {
 	defer s.look()
 	s.engine.Advance(s.now())
 	s.engine.SetSlow(slow)
+	if s.events != nil {
+		s.events.look()
+	}
 }
 
 // An UnknownPodError is a pod that the fleet does not have.
@@ -189,7 +207,35 @@ func (f *Fleet) SetHealth(name string, health float64) error {
 	return f.change(name, func(s *faults) { s.health = health })
 }
 
-// Recover ends all of Fail, Drop, Slow, SlowTokenise and SetHealth.
+// Lose makes a share of a pod's batches of events get lost on their way. Their
+// numbers are missing, and replays have them.
+func (f *Fleet) Lose(name string, share float64) error {
+	if err := checkShare(share); err != nil {
+		return fmt.Errorf("lose: %w", err)
+	}
+	return f.change(name, func(s *faults) { s.lose = share })
+}
+
+func checkShare(share float64) error {
+	if math.IsNaN(share) || share < 0 || share > 1 {
+		return fmt.Errorf("a share of %v is not within 0 and 1", share)
+	}
+	return nil
+}
+
+// maxDelay bounds Delay.
+const maxDelay = time.Hour
+
+// Delay makes a pod's events go out that much of the fleet's time after their
+// step, and so after answers that end with it.
+func (f *Fleet) Delay(name string, by time.Duration) error {
+	if by < 0 || by > maxDelay {
+		return fmt.Errorf("delay: %v is not within 0 and %v", by, maxDelay)
+	}
+	return f.change(name, func(s *faults) { s.delay = by })
+}
+
+// Recover ends all that changes a pod's behaviour, but holds.
 func (f *Fleet) Recover(name string) error {
 	return f.change(name, func(s *faults) { *s = noFaults() })
 }

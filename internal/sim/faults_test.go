@@ -32,7 +32,7 @@ func TestHoldAnswersAndMetrics(t *testing.T) {
 	if len(answers) != 0 {
 		t.Errorf("%d of 3 answers came while held", len(answers))
 	}
-	if held := f.Pods()[0].Held; len(held) != 3 {
+	if held := f.Pods()[0].Held; len(held) != 4 {
 		t.Errorf("held: %v", held)
 	}
 	if err := f.Release(AllPods, Everything()); err != nil {
@@ -133,8 +133,8 @@ func TestControlCalls(t *testing.T) {
 		status           int
 		check            func(PodInfo) bool // of sim-1 afterwards
 	}{
-		{"hold all", "sim-1/hold", "", 200, func(p PodInfo) bool { return len(p.Held) == 3 }},
-		{"release one", "sim-1/release", `{"metrics":true}`, 200, func(p PodInfo) bool { return len(p.Held) == 2 }},
+		{"hold all", "sim-1/hold", "", 200, func(p PodInfo) bool { return len(p.Held) == 4 }},
+		{"release one", "sim-1/release", `{"metrics":true}`, 200, func(p PodInfo) bool { return len(p.Held) == 3 }},
 		{"release all", "*/release", `{}`, 200, func(p PodInfo) bool { return len(p.Held) == 0 }},
 		{"fail", "sim-1/fail", `{"mode":"close"}`, 200, func(p PodInfo) bool { return p.State == "failing" }},
 		{"slow", "sim-1/slow", `{"factor":2.5}`, 200, func(p PodInfo) bool { return p.Slow == 2.5 }},

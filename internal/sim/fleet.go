@@ -33,6 +33,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/kvevent"
 	"github.com/eppctl/eppctl/internal/sim/vllm"
 )
 
@@ -61,6 +62,12 @@ type Config struct {
 	// OwnTokens gives the engines a tokeniser of their own, whose ids are others than
 	// the approximate ones of package request and have a mark before every prompt.
 	OwnTokens bool
+	// Events makes pods publish KV events over ZMQ, as EventsAs encodes them: a
+	// kvevent.Generation by its name, "" for vLLM's newest. EventLoss is the share
+	// of batches that get lost on their way, 0..1; replays have them.
+	Events    bool
+	EventsAs  string
+	EventLoss float64
 	Logger    *slog.Logger // nil: none
 }
 
@@ -70,6 +77,8 @@ type Fleet struct {
 	engine vllm.Config
 	pods   []*pod
 	client *http.Client
+	// generation of the events, if there are any.
+	generation kvevent.Generation
 }
 
 // reportTimeout is wall time: it guards against a receiver that hangs.
@@ -94,7 +103,7 @@ func New(cfg Config) (*Fleet, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	f := &Fleet{cfg: cfg, client: &http.Client{Timeout: reportTimeout, Transport: &http.Transport{}}}
-	if err := f.prepareEngine(); err != nil {
+	if err := errors.Join(f.prepareEngine(), f.prepareEvents()); err != nil {
 		return nil, err
 	}
 	for i := range cfg.Pods {
@@ -136,6 +145,14 @@ func (f *Fleet) prepareEngine() error {
 	return nil
 }
 
+func (f *Fleet) prepareEvents() (err error) {
+	if err := checkShare(f.cfg.EventLoss); err != nil {
+		return fmt.Errorf("event loss: %w", err)
+	}
+	f.generation, err = generationNamed(f.cfg.EventsAs)
+	return err
+}
+
 // Close stops listening, for a fleet that is not to be run.
 func (f *Fleet) Close() error {
 	var errs []error
@@ -161,8 +178,10 @@ type PodInfo struct {
 	Name    string `json:"name"`
 	Address string `json:"address"` // host:port
 	URL     string `json:"url"`
-	State   string `json:"state"` // up, failing, down
-	Epoch   uint64 `json:"epoch"` // of its reports; another one after a restart
+	Events  string `json:"events,omitempty"` // tcp://host:port of KV events
+	Replay  string `json:"replay,omitempty"` // … and of their replay
+	State   string `json:"state"`            // up, failing, down
+	Epoch   uint64 `json:"epoch"`            // of its reports; another one after a restart
 
 	Running        int      `json:"running"`
 	Waiting        int      `json:"waiting"`
@@ -173,7 +192,9 @@ type PodInfo struct {
 
 	ReportSeq      uint64   `json:"reportSeq"`      // of the last report that was taken
 	ReportSeqAcked uint64   `json:"reportSeqAcked"` // of the last one that was applied
-	Held           []string `json:"held"`           // of answers, reports, metrics
+	Batches        uint64   `json:"batches"`        // of KV events, since the start
+	BatchesLost    uint64   `json:"batchesLost"`    // … those of them that got lost
+	Held           []string `json:"held"`           // of answers, reports, events, metrics
 	DropsReports   bool     `json:"dropsReports"`
 	Slow           float64  `json:"slow"` // factor on step times
 	Health         float64  `json:"health"`

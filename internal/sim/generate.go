@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -91,19 +92,39 @@ func (s *server) prepare(r *http.Request, body []byte) (*generation, *apiError) 
 		server: s, req: req, created: s.pod.fleet.cfg.Clock.Now().Unix(),
 		id: answerID(req.Kind, requestID(r)), news: make(chan struct{}, 1),
 	}
+	g.addSequences(adapter, body)
+	return g, nil
+}
+
+func (g *generation) addSequences(adapter string, body []byte) {
+	req, salt := g.req, ""
+	if g.server.events != nil && req.SaltHash != "" {
+		salt = saltOf(body)
+	}
 	for _, ids := range req.PromptTokens {
 		prompt := ids
 		if req.TokensFrom == request.FromText {
-			prompt = s.pod.fleet.prompt(ids, special(req.Kind, body))
+			prompt = g.server.pod.fleet.prompt(ids, special(req.Kind, body))
 		}
 		for choice := range req.Choices {
 			g.sequences = append(g.sequences, &vllm.Sequence{
-				Prompt: prompt, Adapter: adapter, SaltHash: req.SaltHash, MaxTokens: req.MaxTokens,
+				Prompt: prompt, Adapter: adapter, SaltHash: req.SaltHash, Salt: salt, MaxTokens: req.MaxTokens,
 				Choice: uint64(choice), Stream: req.Stream, Progress: g.progress,
 			})
 		}
 	}
-	return g, nil
+}
+
+// saltOf is the cache salt of a body that the parser took. The parser keeps no
+// more than its hash, while engines tell the salt itself in their events.
+func saltOf(body []byte) string {
+	var salted struct {
+		Salt string `json:"cache_salt"`
+	}
+	if json.Unmarshal(body, &salted) != nil {
+		return ""
+	}
+	return salted.Salt
 }
 
 func answerID(kind request.Kind, requestID string) string {

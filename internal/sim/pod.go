@@ -4,27 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
-
-	"github.com/eppctl/eppctl/internal/sim/vllm"
 )
 
 // A pod outlives its server: the server is killed and started again, the name,
 // the address and the faults stay.
 type pod struct {
-	fleet   *Fleet
-	index   int
-	name    string
-	address string
+	fleet *Fleet
+	index int
+	name  string
+	at    addresses
 
-	answers, reports, metrics gate
+	answers, reports, events, metrics gate
 
-	mu       sync.Mutex
-	listener net.Listener // of the next server; nil when taken
-	current  *server      // nil while down or not running
-	faults   faults
-	epoch    uint64
+	mu      sync.Mutex
+	ports   *ports  // of the next server; nil when taken
+	current *server // nil while down or not running
+	faults  faults
+	epoch   uint64
 	// restart asks run for a new server; the answer says whether it is up.
 	restart chan chan error
 	ended   chan struct{} // closed when run has returned
@@ -32,13 +29,18 @@ type pod struct {
 }
 
 func newPod(f *Fleet, index int) (*pod, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binding to loopback does not block
+	const free = "127.0.0.1:0"
+	at := addresses{http: free}
+	if f.cfg.Events {
+		at.events, at.replay = free, free
+	}
+	ports, err := listen(at)
 	if err != nil {
 		return nil, err
 	}
 	return &pod{
 		fleet: f, index: index, name: fmt.Sprintf("sim-%d", index),
-		address: l.Addr().String(), listener: l, faults: noFaults(),
+		at: ports.addresses(), ports: ports, faults: f.faults(),
 		restart: make(chan chan error), ended: make(chan struct{}),
 	}, nil
 }
@@ -46,11 +48,11 @@ func newPod(f *Fleet, index int) (*pod, error) {
 func (p *pod) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.listener == nil {
+	if p.ports == nil {
 		return nil
 	}
-	err := p.listener.Close()
-	p.listener = nil
+	err := p.ports.close()
+	p.ports = nil
 	return err
 }
 
@@ -83,24 +85,23 @@ func (p *pod) run(ctx context.Context) error {
 func (p *pod) open() (*server, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.listener == nil {
-		l, err := net.Listen("tcp", p.address) //nolint:noctx // binding to loopback does not block
+	if p.ports == nil {
+		ports, err := listen(p.at)
 		if err != nil {
 			return nil, fmt.Errorf("restart %s: %w", p.name, err)
 		}
-		p.listener = l
+		p.ports = ports
 	}
-	engine, err := vllm.New(p.fleet.engine)
-	if err != nil {
-		return nil, err
-	}
-	engine.SetSlow(p.faults.slow)
 	// Milliseconds of the fleet's clock tell epochs apart also after the whole
 	// process started again.
 	p.epoch = max(p.epoch+1, uint64(p.fleet.cfg.Clock.Now().UnixMilli()))
-	p.current = newServer(p, engine, p.epoch, p.listener)
-	p.listener = nil
-	return p.current, nil
+	s, err := newServer(p, p.epoch, p.ports)
+	if err != nil {
+		return nil, err
+	}
+	s.engine.SetSlow(p.faults.slow)
+	p.current, p.ports = s, nil
+	return s, nil
 }
 
 func (p *pod) closed() {
@@ -147,7 +148,10 @@ func (p *pod) start() error {
 func (p *pod) info() PodInfo {
 	p.mu.Lock()
 	s, faults := p.current, p.faults
-	i := PodInfo{Name: p.name, Address: p.address, URL: "http://" + p.address, Epoch: p.epoch, State: "up"}
+	i := PodInfo{
+		Name: p.name, Address: p.at.http, URL: "http://" + p.at.http, Epoch: p.epoch, State: "up",
+		Events: endpoint(p.at.events), Replay: endpoint(p.at.replay),
+	}
 	p.mu.Unlock()
 
 	i.DropsReports, i.Slow, i.Health = faults.dropReports, faults.slow, faults.health
@@ -164,5 +168,16 @@ func (p *pod) info() PodInfo {
 	i.Blocks, i.BlocksHeld, i.BlocksCached = stats.Blocks, stats.Held, stats.Cached
 	i.LoadedAdapters = stats.LoadedAdapters
 	i.ReportSeq, i.ReportSeqAcked = s.reports.seqs()
+	if s.events != nil {
+		i.Batches, i.BatchesLost = s.events.progress()
+	}
 	return i
+}
+
+// endpoint is an address as ZeroMQ writes it, "" for none.
+func endpoint(hostPort string) string {
+	if hostPort == "" {
+		return ""
+	}
+	return "tcp://" + hostPort
 }

@@ -31,6 +31,8 @@ func (s *server) routes() http.Handler {
 		"/ping":                {http.MethodGet, func(http.ResponseWriter, *http.Request) {}},
 		"/version":             {http.MethodGet, s.version},
 		"/metrics":             {http.MethodGet, s.metrics},
+		"/kv_event_sources":    {http.MethodGet, s.eventSources},
+		"/reset_prefix_cache":  {http.MethodPost, s.resetCache},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if id := requestID(r); id != "" {
@@ -129,6 +131,14 @@ func (s *server) adapter(model string) (string, *apiError) {
 
 func (s *server) version(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"version": version})
+}
+
+// resetCache empties the cache, unless requests run.
+func (s *server) resetCache(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	done := s.engine.Reset(s.now())
+	s.mu.Unlock()
+	writeJSON(w, http.StatusOK, map[string]bool{"success": done})
 }
 
 func (s *server) models(w http.ResponseWriter, _ *http.Request) {

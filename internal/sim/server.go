@@ -9,24 +9,26 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/sim/vllm"
+	"github.com/eppctl/eppctl/internal/zmtp"
 )
 
 // A server is one life of a pod: an engine, its HTTP server, and the loops that
 // drive and report it.
 type server struct {
-	pod      *pod
-	epoch    uint64
-	origin   time.Time // the engine's time 0
-	listener net.Listener
-	http     *http.Server
-	conns    sync.WaitGroup // open connections, and so the handlers
-	life     context.Context
-	kill     context.CancelCauseFunc
-	gone     chan struct{} // closed at the very end
-	wake     chan struct{} // the driver has to look again
-	reports  *reporter
-	timings  timings
-	lora     loraSeries
+	pod     *pod
+	epoch   uint64
+	origin  time.Time // the engine's time 0
+	ports   *ports
+	http    *http.Server
+	conns   sync.WaitGroup // open connections, and so the handlers
+	life    context.Context
+	kill    context.CancelCauseFunc
+	gone    chan struct{} // closed at the very end
+	wake    chan struct{} // the driver has to look again
+	reports *reporter
+	events  *stream // nil when the pod publishes none
+	timings timings
+	lora    loraSeries
 
 	mu     sync.Mutex
 	engine *vllm.Engine
@@ -39,10 +41,18 @@ const (
 	shortestSleep = 500 * time.Microsecond
 )
 
-func newServer(p *pod, engine *vllm.Engine, epoch uint64, l net.Listener) *server {
+func newServer(p *pod, epoch uint64, at *ports) (_ *server, err error) {
 	s := &server{
-		pod: p, epoch: epoch, origin: p.fleet.cfg.Clock.Now(), listener: l, engine: engine,
+		pod: p, epoch: epoch, origin: p.fleet.cfg.Clock.Now(), ports: at,
 		gone: make(chan struct{}), wake: make(chan struct{}, 1), timings: newTimings(),
+	}
+	engine := p.fleet.engine
+	if at.events != nil {
+		s.events = newStream(s, p.fleet.generation)
+		engine.Events = s.events.add
+	}
+	if s.engine, err = vllm.New(engine); err != nil {
+		return nil, err
 	}
 	s.life, s.kill = context.WithCancelCause(context.Background())
 	s.reports = newReporter(s)
@@ -52,7 +62,7 @@ func newServer(p *pod, engine *vllm.Engine, epoch uint64, l net.Listener) *serve
 		ConnState:   s.count,
 		ErrorLog:    slog.NewLogLogger(p.fleet.cfg.Logger.Handler(), slog.LevelDebug),
 	}
-	return s
+	return s, nil
 }
 
 // count follows connections. A connection is closed after its handler returned.
@@ -72,12 +82,17 @@ func (s *server) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { s.kill(context.Cause(ctx)) })()
 	var loops sync.WaitGroup
 	loops.Go(func() {
-		if err := s.http.Serve(s.listener); s.life.Err() == nil {
+		if err := s.http.Serve(s.ports.http); s.life.Err() == nil {
 			s.kill(err)
 		}
 	})
 	loops.Go(s.drive)
 	loops.Go(s.reports.run)
+	if s.events != nil {
+		loops.Go(s.events.run)
+		loops.Go(func() { _ = s.events.publisher.Serve(s.life, s.ports.events) }) // ends with the life
+		loops.Go(func() { _ = zmtp.ServeRouter(s.life, s.ports.replay, zmtp.Options{}, s.events.replay) })
+	}
 	<-s.life.Done()
 	_ = s.http.Close() // cuts what is running, as a crash does
 	loops.Wait()
