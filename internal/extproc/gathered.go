@@ -17,6 +17,7 @@ type gathered struct {
 	pieces [][]byte
 	size   int64
 	held   int64 // of the budget
+	ahead  int64 // of these, for what has not come yet
 }
 
 var errNoMemory = errors.New("no memory for the body")
@@ -42,11 +43,26 @@ func (g *gathered) add(p []byte, limit int64) error {
 	return nil
 }
 
+// expect takes the memory for a body of n bytes before it comes, in one message
+// that is in memory before anybody can look at it. A negative n is not known.
+func (g *gathered) expect(n, limit int64) error {
+	switch {
+	case n > limit:
+		return tooLarge(limit)
+	case n > 0 && !g.reserve(n):
+		return errNoMemory
+	}
+	g.ahead = max(n, 0)
+	return nil
+}
+
 func (g *gathered) reserve(n int64) bool {
-	if !g.budget.Take(n) {
+	expected := min(n, g.ahead)
+	if !g.budget.Take(n - expected) {
 		return false
 	}
-	g.held += n
+	g.ahead -= expected
+	g.held += n - expected
 	return true
 }
 
@@ -83,7 +99,7 @@ func (g *gathered) exchange(with func() ([]byte, error)) error {
 // release forgets the body.
 func (g *gathered) release() {
 	g.budget.Give(g.held)
-	g.pieces, g.held = nil, 0
+	g.pieces, g.held, g.ahead = nil, 0, 0
 }
 
 func tooLarge(limit int64) error {

@@ -43,7 +43,12 @@ func (x *exchange) requestHeaders(m *extproc.ProcessingRequest, h *extproc.HttpH
 	switch x.modes.request {
 	case fullDuplex:
 		return nil
-	case buffered, bufferedPartial:
+	case buffered:
+		if err := x.body.expect(x.head.length, cfg.MaxBody); err != nil {
+			return x.refuse(err)
+		}
+		return x.write(emptyHeaders)
+	case bufferedPartial:
 		return x.write(emptyHeaders)
 	case streamed, none:
 		x.head.bodiless = "the gateway sends no body before the pod is chosen (" + x.modes.request.String() + ")"
@@ -122,8 +127,9 @@ func (x *exchange) route(reply func() error) error {
 		return x.refuse(err)
 	}
 	x.armed.Store(true)
-	x.timer.Reset(x.server.cfg.IdleTimeout)
+	x.timer.Reset(x.server.cfg.BodyTimeout) // who does not read must not keep memory from others
 	err := reply()
+	x.timer.Reset(x.server.cfg.IdleTimeout)
 	// The goroutine that writes to the connection goes first. It yields once itself,
 	// to see whether there is more to write.
 	runtime.Gosched()

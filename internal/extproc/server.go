@@ -110,6 +110,7 @@ func (s *Server) Options() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams) + surplusStreams),
 		grpc.InTapHandle(cancellable),
 		grpc.WaitForHandlers(true),
+		grpc.ForceServerCodecV2(ownCodec),
 		// Goroutines that stay, with the stack that a stream needs: growing one costs
 		// as much as the decision. More streams than these get one of their own.
 		grpc.NumStreamWorkers(uint32(8 * runtime.GOMAXPROCS(0))),
