@@ -12,6 +12,11 @@
 // have seen: picked after that report was taken (less [Allowance]) and not yet
 // answered. Queue depth is what the engine reported as waiting plus pending.
 //
-// The pool does not fetch anything: internal/engine scrapes and probes, pods
-// push reports, and both are handed in. It does not compute scores.
+// What an endpoint holds in its cache is told by its KV events, while their
+// connection stands, or by its reports. Each stream of events has a slot of the
+// tree of its own, as each rank of an engine has a cache of its own.
+//
+// The pool does not fetch anything: internal/engine scrapes and probes,
+// internal/kvfeed listens, pods push reports, and all is handed in. It does not
+// compute scores.
 package pool

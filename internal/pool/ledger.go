@@ -15,6 +15,7 @@ type Reservation struct {
 	prev, next *Reservation // the endpoint's reservations, oldest first
 	pickedAt   instant
 	last       uint64 // fingerprint of the last block that the pick counted on
+	slot       uint32 // index of where that was found
 	pending    bool
 	open       bool
 	evicted    bool // a removal from before the pick arrived after it

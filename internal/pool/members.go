@@ -71,6 +71,11 @@ func (p *Pool) removeAllBut(members []Member) (released []prefix.Slot) {
 		if !want[k] {
 			p.remove(e)
 			released = append(released, e.slot)
+			for _, r := range e.ranks {
+				delete(p.ranks, r.slot)
+				released = append(released, r.slot)
+			}
+			e.ranks = nil
 		}
 	}
 	if released != nil {
@@ -116,8 +121,14 @@ func (p *Pool) rearrange() {
 		if !slices.Contains(sizes, e.blockSize) {
 			sizes = append(sizes, e.blockSize)
 		}
+		for _, r := range e.ranks {
+			if !slices.Contains(sizes, r.size) {
+				sizes = append(sizes, r.size)
+			}
+		}
 	}
 	p.blockSizes.Store(&sizes)
+	p.changeFeeds()
 }
 
 // BlockSizes are the block sizes that pods report in, the pool's own first. The
@@ -170,7 +181,7 @@ func (e *endpoint) forget() {
 		inFlight: e.inFlight, pending: e.pending, reservations: e.reservations,
 		waiting: none, reportedLoad: none, gpuLoad: none, runningLoad: none, kvLoad: none, probe: none, reportHealth: none,
 		adapters: adapterList{reading: none}, reportedAdapters: adapterList{reading: none}, scrapedAdapters: adapterList{reading: none},
-		cache: noneFor("unknown: no status report from this pod"), running: none,
+		cache: none, reportedCache: noneFor("unknown: no status report from this pod"), running: none,
 		report: reportState{at: never}, engine: engineFacts{lastScrape: never, lastStart: never},
 	}
 }

@@ -33,6 +33,9 @@ type Member struct {
 	Engine string
 	// GPUURL is the page of the DCGM exporter that has its GPUs; "" = none.
 	GPUURL string
+	// Events is where its KV events are, and Replay where missed ones can be had, as
+	// tcp://host:port; "" for Events = it is found out, [EventsOff] = not wanted.
+	Events, Replay string
 
 	inPool bool
 }
@@ -67,9 +70,12 @@ type Pool struct {
 	byID      map[string]*endpoint
 	byAddress map[string]*endpoint // by canonical address; of several the first
 	departed  map[key]*endpoint    // left the pool with requests running
-	roster    uint64               // version of the membership
+	ranks     map[prefix.Slot]*rank
+	roster    uint64 // version of the membership
 
-	turn       atomic.Uint32 // of Serving
+	turn         atomic.Uint32 // of Serving
+	feedsChanged chan struct{}
+
 	catalogue  atomic.Pointer[catalogue]
 	blockSizes atomic.Pointer[[]int]
 }
@@ -79,10 +85,16 @@ func New(cfg Config) *Pool {
 	if cfg.Limits == (Limits{}) {
 		cfg.Limits = DefaultLimits
 	}
+	if cfg.Limits.Events == 0 {
+		cfg.Limits.Events = DefaultLimits.Events
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{cfg: cfg, origin: cfg.Clock.Now(), byKey: map[key]*endpoint{}, byID: map[string]*endpoint{}, departed: map[key]*endpoint{}}
+	p := &Pool{
+		cfg: cfg, origin: cfg.Clock.Now(), feedsChanged: make(chan struct{}, 1),
+		byKey: map[key]*endpoint{}, byID: map[string]*endpoint{}, departed: map[key]*endpoint{}, ranks: map[prefix.Slot]*rank{},
+	}
 	p.rearrange()
 	return p
 }
@@ -90,7 +102,9 @@ func New(cfg Config) *Pool {
 // endpoint is a member with its state; the pool's lock guards all of it.
 type endpoint struct {
 	member Member
-	slot   prefix.Slot
+	slot   prefix.Slot    // of what it reports
+	tally  tally          // where the cache's blocks are counted
+	others []tally        // of further ranks
 	base   score.PodState // as decisions see it, but for ages and matches
 	ages   ages
 
@@ -109,6 +123,8 @@ type endpoint struct {
 	adapters                          adapterList
 	models                            []string // base models it serves; nil = not known
 	cache                             reading  // when the cache state was last confirmed; value unused
+	reportedCache                     reading  // that of reports
+	ranks                             []*rank  // streams of KV events, by number
 	report                            reportState
 	reportedAdapters, scrapedAdapters adapterList
 	listed                            []engine.Model
@@ -174,9 +190,9 @@ func (p *Pool) Choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 	}
 	e := p.endpoints[chosen]
 	r.book(p, e, p.now())
-	if m := q.match(e); m != nil && pods[chosen].Cache.State == score.Known {
-		if n := int(m.Counts[e.slot.Index]); n > 0 && n <= len(m.Blocks) {
-			r.last = m.Blocks[n-1]
+	if tokens, at := q.longest(e); tokens > 0 && pods[chosen].Cache.State == score.Known {
+		if m, n := q.match(at), tokens/at.size; n <= len(m.Blocks) {
+			r.last, r.slot = m.Blocks[n-1], at.slot
 		}
 	}
 	return pods, chosen, p.roster
@@ -257,9 +273,8 @@ func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {
 	for i, e := range p.endpoints {
 		s := &dst[first+i]
 		e.show(s, now, p.cfg.Limits)
-		if m := q.match(e); m != nil {
-			s.Cache.Value = float64(int(m.Counts[e.slot.Index]) * m.BlockSize / p.cfg.BlockSize)
-		}
+		tokens, _ := q.longest(e)
+		s.Cache.Value = float64(tokens / p.cfg.BlockSize)
 		if reason := e.outside(q); s.Excluded == score.Eligible {
 			s.Excluded = reason
 		}
@@ -268,16 +283,6 @@ func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {
 }
 
 func (p *Pool) now() instant { return p.since(p.cfg.Clock.Now()) }
-
-// match is the answer for blocks of the size that e reports in, or nil.
-func (q *Query) match(e *endpoint) *Match {
-	for i := range q.Matches {
-		if m := &q.Matches[i]; m.BlockSize == e.blockSize && int(e.slot.Index) < len(m.Counts) {
-			return m
-		}
-	}
-	return nil
-}
 
 // since is a time in the pool's own count.
 func (p *Pool) since(t time.Time) instant { return instant(t.Sub(p.origin)) }

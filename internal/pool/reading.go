@@ -11,24 +11,33 @@ import (
 type Limits struct {
 	Metrics time.Duration // scrapes and probes; default 5 s
 	Reports time.Duration // pushed reports; default 3 × the report interval of 2 s
+	Events  time.Duration // KV events whose connection is lost; default 30 s
 }
 
 // DefaultLimits are the limits of the specification.
-var DefaultLimits = Limits{Metrics: 5 * time.Second, Reports: 6 * time.Second}
+var DefaultLimits = Limits{Metrics: 5 * time.Second, Reports: 6 * time.Second, Events: 30 * time.Second}
 
 func (l Limits) of(s score.Source) instant {
-	if s == score.SourceReport {
+	switch s {
+	case score.SourceReport:
 		return instant(l.Reports)
+	case score.SourceEvents:
+		return instant(l.Events)
+	default:
+		return instant(l.Metrics)
 	}
-	return instant(l.Metrics)
 }
 
 // instant is a time by the pool's clock: nanoseconds since the pool was made.
 // The hot path compares hundreds of them for each decision.
 type instant int64
 
-// never is the time of what has not happened.
-const never = instant(math.MinInt64)
+// never is the time of what has not happened, always that of what goes on: it is
+// of now, whenever now is.
+const (
+	never  = instant(math.MinInt64)
+	always = instant(math.MaxInt64)
+)
 
 // reading is a value with its time.
 type reading struct {
@@ -48,8 +57,8 @@ func (r reading) known() bool { return r.at != never }
 
 // expires is the last moment at which the reading is fresh.
 func (r reading) expires(l Limits) instant {
-	if !r.known() {
-		return never
+	if r.at == never || r.at == always {
+		return r.at
 	}
 	return r.at + l.of(r.source)
 }
@@ -116,6 +125,7 @@ type ages struct {
 // change. The hot path then only adds ages.
 func (e *endpoint) arrange(now instant, l Limits) {
 	e.adapters = e.loadedAdapters(now, l)
+	e.arrangeCache(now, l)
 	load := e.load(now, l)
 	health := worst(now, l, e.probe, e.reportHealth)
 	for i, r := range [aged]reading{e.cache, load, e.waiting, health, e.adapters.reading} {
@@ -135,8 +145,13 @@ func (e *endpoint) arrange(now instant, l Limits) {
 	}
 	e.ages.review = math.MaxInt64
 	for _, r := range [...]reading{
-		e.cache, e.waiting, e.reportedLoad, e.gpuLoad, e.runningLoad, e.kvLoad, e.probe, e.reportHealth, e.reportedAdapters.reading,
+		e.cache, e.reportedCache, e.waiting, e.reportedLoad, e.gpuLoad, e.runningLoad, e.kvLoad, e.probe, e.reportHealth, e.reportedAdapters.reading,
 	} {
+		if expires := r.expires(l); expires >= now {
+			e.ages.review = min(e.ages.review, expires)
+		}
+	}
+	for _, r := range e.ranks {
 		if expires := r.expires(l); expires >= now {
 			e.ages.review = min(e.ages.review, expires)
 		}

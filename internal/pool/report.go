@@ -28,6 +28,7 @@ type reportState struct {
 	gaps     uint64 // reports that were missed
 	resyncs  uint64 // full reports that were asked for
 	mismatch int    // block size that can't be compared with ours, 0 = none
+	skipped  bool   // what the last ones said of the cache: events told it
 }
 
 // maxRetired bounds how many earlier epochs of an endpoint are remembered.
@@ -42,15 +43,16 @@ func (p *Pool) Report(r *report.Report, from string) (resync bool, err error) {
 	}
 	applying.Lock()
 	defer applying.Unlock()
-	switch p.place(e, slot, r) {
+	place := p.place(e, slot, r)
+	switch place {
 	case late:
 		return false, nil
 	case broken:
 		return true, nil
-	case next:
+	case next, beside:
 	}
 	var gone func(fp uint64) bool
-	if p.comparable(r.BlockSize) {
+	if place == next && p.comparable(r.BlockSize) {
 		gone = p.apply(slot, r)
 	}
 	p.mu.Lock()
@@ -58,7 +60,7 @@ func (p *Pool) Report(r *report.Report, from string) (resync bool, err error) {
 	if e.slot != slot || !e.member.inPool {
 		return false, ErrNotMember
 	}
-	p.learn(e, r, gone)
+	p.learn(e, r, place == next, gone)
 	return false, nil
 }
 
@@ -89,6 +91,7 @@ const (
 	next   order = iota // it continues what is known
 	broken              // something is missing before it
 	late                // it was overtaken by a newer one: nothing to apply, nothing missing
+	beside              // events tell better what the pod's cache holds: only the rest of it counts
 )
 
 // place finds a report's place. The first sign of another epoch clears the pod:
@@ -103,16 +106,21 @@ func (p *Pool) place(e *endpoint, slot prefix.Slot, r *report.Report) order {
 	restarted := s.epoch != 0 && s.epoch != r.Epoch
 	if restarted {
 		s.retire(r.Epoch)
-		e.cache = noneFor("unknown: the pod was restarted and has not reported in full")
+		e.reportedCache = noneFor("unknown: the pod was restarted and has not reported in full")
 		e.arrange(p.now(), p.cfg.Limits)
 	}
 	place := next
-	if !r.Full && (s.epoch != r.Epoch || s.seq == 0 || r.Seq != s.seq+1) {
+	if e.fed() {
+		place, s.skipped = beside, true
+	} else if !r.Full && (s.skipped || s.epoch != r.Epoch || s.seq == 0 || r.Seq != s.seq+1) {
 		place = broken
 		s.resyncs++
 		if s.epoch == r.Epoch && s.seq > 0 && r.Seq > s.seen+1 {
 			s.gaps += r.Seq - s.seen - 1
 		}
+	}
+	if place == next {
+		s.skipped = false
 	}
 	s.seen = max(s.seen, r.Seq)
 	p.mu.Unlock()
@@ -185,7 +193,7 @@ func removedNotStored(r *report.Report) func(uint64) bool {
 }
 
 // learn takes over what a report says beside the blocks. The pool's lock is held.
-func (p *Pool) learn(e *endpoint, r *report.Report, gone func(uint64) bool) {
+func (p *Pool) learn(e *endpoint, r *report.Report, cache bool, gone func(uint64) bool) {
 	now := p.now()
 	taken := takenAt(p.since(r.TakenAt), now)
 	defer e.arrange(now, p.cfg.Limits)
@@ -209,12 +217,14 @@ func (p *Pool) learn(e *endpoint, r *report.Report, gone func(uint64) bool) {
 	if r.Adapters != nil {
 		e.reportedAdapters = adapterList{reading: reading{at: now, source: score.SourceReport}, names: slices.Clone(r.Adapters)}
 	}
-	p.learnCache(e, r, now)
+	if cache {
+		p.learnCache(e, r, now)
+	}
 	if gone == nil {
 		return
 	}
 	for q := e.reservations.first; q != nil; q = q.next {
-		if q.last != 0 && q.pickedAt > taken && gone(q.last) {
+		if q.last != 0 && q.slot == e.slot.Index && q.pickedAt > taken && gone(q.last) {
 			q.evicted = true
 		}
 	}
@@ -230,11 +240,11 @@ func (p *Pool) learnCache(e *endpoint, r *report.Report, now instant) {
 				"pod", e.member.Name, "blockSize", r.BlockSize, "want", p.cfg.BlockSize)
 		}
 		e.report.mismatch = r.BlockSize
-		e.cache = noneFor(fmt.Sprintf("unknown: block size %d", r.BlockSize))
+		e.reportedCache = noneFor(fmt.Sprintf("unknown: block size %d", r.BlockSize))
 		return
 	}
 	e.report.mismatch = 0
-	e.cache = reading{at: now, source: score.SourceReport}
+	e.reportedCache = reading{at: now, source: score.SourceReport}
 	if e.blockSize != r.BlockSize {
 		e.blockSize = r.BlockSize
 		p.rearrange()

@@ -60,6 +60,9 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 	e.engine.lastError, e.engine.lastScrape = "", end
 	e.scrapedQueue(&s.Page, start, end)
 	e.scrapedLoad(&s.Page, end)
+	if e.engine.kind != s.Page.Engine || len(e.engine.ranks) != len(s.Page.Ranks) {
+		p.changeFeeds()
+	}
 	e.engine.kind, e.engine.ranks = s.Page.Engine, s.Page.Ranks
 	e.engine.blockSize, e.engine.blocks = s.Page.BlockSize, s.Page.NumBlocks
 	if s.Page.AdaptersState.Known {

@@ -4,13 +4,15 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/kvfeed"
 	"github.com/eppctl/eppctl/score"
 )
 
 // View is an endpoint as operators see it.
 type View struct {
 	State score.PodState // as a decision without a prompt sees it
-	// TreeBlocks is the number of blocks that the prefix tree holds for it.
+	// TreeBlocks is the number of blocks that the prefix tree holds for it, added up
+	// over its ranks.
 	TreeBlocks int
 	Running    score.Reading // requests that the engine last reported as running
 
@@ -27,18 +29,37 @@ type View struct {
 	LastReport             time.Time // zero = none yet
 	Reports                uint64
 	ReportGaps, Resyncs    uint64
+	// Streams are those of its KV events, by rank.
+	Streams []kvfeed.Stats
 	// Departed: it left the pool and still has requests running.
 	Departed bool
 }
 
 // Views are all endpoints, those that left with requests running included.
 func (p *Pool) Views() []View {
+	views, streams := p.views()
+	for i, ranks := range streams {
+		for _, stats := range ranks {
+			views[i].Streams = append(views[i].Streams, stats())
+		}
+	}
+	return views
+}
+
+// views are the views without their streams, and what to ask about these: not
+// under the pool's lock, which those who answer need.
+func (p *Pool) views() (views []View, streams [][]func() kvfeed.Stats) {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	views := make([]View, 0, len(p.endpoints)+len(p.departed))
+	views = make([]View, 0, len(p.endpoints)+len(p.departed))
 	for _, e := range p.endpoints {
 		views = append(views, p.view(e, now))
+		var ranks []func() kvfeed.Stats
+		for _, r := range e.ranks {
+			ranks = append(ranks, r.stats)
+		}
+		streams = append(streams, ranks)
 	}
 	for _, e := range p.departed {
 		v := p.view(e, now)
@@ -46,14 +67,26 @@ func (p *Pool) Views() []View {
 		v.State.Excluded = score.NotInPool
 		views = append(views, v)
 	}
-	return views
+	return views, streams
+}
+
+// treeBlocks is the number of blocks that count as the endpoint's: the sum over
+// its ranks.
+func (p *Pool) treeBlocks(e *endpoint) (n int) {
+	if e.cache.source != score.SourceEvents {
+		return p.cfg.Tree.PodBlocks(e.slot)
+	}
+	for _, r := range e.ranks {
+		n += p.cfg.Tree.PodBlocks(r.slot)
+	}
+	return n
 }
 
 func (p *Pool) view(e *endpoint, now instant) View {
 	running := e.running.shown()
 	age(&running, now, e.running.at, e.running.expires(p.cfg.Limits))
 	return View{
-		State: e.state(now, p.cfg.Limits), TreeBlocks: p.cfg.Tree.PodBlocks(e.slot),
+		State: e.state(now, p.cfg.Limits), TreeBlocks: p.treeBlocks(e),
 		Running: running,
 		Engine:  e.engine.kind, Ranks: e.engine.ranks, BlockSize: e.engine.blockSize, Blocks: e.engine.blocks,
 		Scrapes: e.engine.scrapes, Failures: e.engine.failures, LastError: e.engine.lastError, Listed: e.listed != nil,

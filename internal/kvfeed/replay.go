@@ -1,0 +1,82 @@
+package kvfeed
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/kvevent"
+	"github.com/eppctl/eppctl/internal/zmtp"
+)
+
+// Bounds of a replay, in wall time. An engine answers between two of its steps,
+// and keeps 10,000 batches by default.
+const (
+	replayTime    = 5 * time.Second
+	replayPause   = 10 * time.Second // from the start of one to the start of the next
+	replayTries   = 3
+	replayBatches = 100_000
+)
+
+// replay fetches the batches from one number to another, and applies them. What
+// is not to be had is a gap.
+func (l listener) replay(from, to uint64) {
+	defer l.rank.ReplayDone(from)
+	now := wall()
+	if !l.replayed.IsZero() && now.Sub(l.replayed) < replayPause {
+		l.note(func(st *Stats) { st.ReplaysSpared++ })
+		return
+	}
+	l.replayed = now
+	ctx, cancel := context.WithTimeout(l.ctx, replayTime)
+	defer cancel()
+	r := replay{listener: l, next: from, to: to, left: replayBatches}
+	var err error
+	for range replayTries {
+		if err = r.try(ctx); err == nil {
+			return
+		}
+	}
+	l.note(func(st *Stats) { st.ReplaysFailed++ })
+	if l.ctx.Err() == nil {
+		l.log.WarnContext(l.ctx, "replay of KV events broke off", slog.String("reason", err.Error()))
+	}
+}
+
+// replay is one under way.
+type replay struct {
+	listener
+	next, to uint64 // batches that are wanted
+	left     int    // batches that are taken at most
+}
+
+// try asks for what is missing, once. An error means that it is worth another
+// try.
+func (r *replay) try(ctx context.Context) error {
+	for reply, err := range zmtp.Request(ctx, r.source.replay, zmtp.Options{Limits: zmtp.Limits{Budget: r.feeds.budget}}, kvevent.ReplayRequest(r.next)...) {
+		if err != nil {
+			return err
+		}
+		m, end, err := kvevent.ParseReplay(reply)
+		if err != nil {
+			r.note(func(st *Stats) { st.Unreadable++ })
+			r.debug(err)
+			continue
+		}
+		if end || m.Seq > r.to || r.left == 0 {
+			return nil
+		}
+		r.left--
+		if m.Seq < r.next {
+			continue
+		}
+		r.next = m.Seq + 1
+		if batch, ok := r.decode(m.Payload); ok {
+			r.rank.Replayed(m.Seq, batch)
+		}
+		if m.Seq == r.to {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/kvfeed"
+	"github.com/eppctl/eppctl/internal/kvindex"
+	"github.com/eppctl/eppctl/internal/prefix"
+	"github.com/eppctl/eppctl/score"
+)
+
+// EventsOff for [Member.Events]: nobody listens to its KV events.
+const EventsOff = "off"
+
+// rank is one stream of KV events of an endpoint; the pool's lock guards it.
+type rank struct {
+	endpoint *endpoint
+	slot     prefix.Slot
+	number   int
+	stats    func() kvfeed.Stats // not to be called under the pool's lock
+	state    kvfeed.State
+	heard    instant // it was last known to be connected; never, or always while it is
+	size     int     // of the engine's blocks, as it last was
+}
+
+// FeedsChanged has a value when [Pool.Feeds] may have changed.
+func (p *Pool) FeedsChanged() <-chan struct{} { return p.feedsChanged }
+
+// changeFeeds notes that [Pool.Feeds] may have changed.
+func (p *Pool) changeFeeds() {
+	select {
+	case p.feedsChanged <- struct{}{}:
+	default:
+	}
+}
+
+// Feeds lists the members whose KV events are wanted: those of which it is known
+// which base model they serve. Of several it is the first; the blocks of all are
+// one cache's.
+func (p *Pool) Feeds() []kvfeed.Target {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var targets []kvfeed.Target
+	for _, e := range p.endpoints {
+		m := &e.member
+		if m.Events == EventsOff || len(e.models) == 0 {
+			continue
+		}
+		t := kvfeed.Target{
+			ID: e.id, Name: m.Name, BaseURL: m.URL, Model: e.models[0], Events: m.Events, Replay: m.Replay,
+			Engine: m.engine(), Ranks: len(e.engine.ranks),
+		}
+		if t.Engine == "" {
+			t.Engine = e.engine.kind
+		}
+		targets = append(targets, t)
+	}
+	return targets
+}
+
+// RankOpened implements [kvfeed.Sink].
+func (p *Pool) RankOpened(targetID string, number int, stats func() kvfeed.Stats) (prefix.Slot, bool) {
+	p.membership.Lock()
+	defer p.membership.Unlock()
+	slot := p.slots.take()
+	if slot.Index >= prefix.MaxSlots-MaxEndpoints { // endpoints have a place in any case
+		p.slots.give(slot)
+		return prefix.Slot{}, false
+	}
+	p.cfg.Tree.Admit(slot)
+	if !p.addRank(targetID, &rank{slot: slot, number: number, stats: stats, heard: never}) {
+		p.cfg.Tree.Release(slot)
+		p.slots.give(slot)
+		return prefix.Slot{}, false
+	}
+	return slot, true
+}
+
+func (p *Pool) addRank(targetID string, r *rank) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.byID[targetID]
+	if e == nil {
+		return false
+	}
+	r.endpoint, r.size = e, p.cfg.BlockSize
+	e.ranks = append(e.ranks, r)
+	slices.SortFunc(e.ranks, func(a, b *rank) int { return a.number - b.number })
+	p.ranks[r.slot] = r
+	return true
+}
+
+// RankClosed implements [kvfeed.Sink].
+func (p *Pool) RankClosed(slot prefix.Slot) {
+	p.membership.Lock()
+	defer p.membership.Unlock()
+	if p.dropRank(slot) {
+		p.cfg.Tree.Release(slot)
+		p.slots.give(slot)
+	}
+}
+
+func (p *Pool) dropRank(slot prefix.Slot) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.ranks[slot]
+	if r == nil {
+		return false // it went with its endpoint
+	}
+	e := r.endpoint
+	delete(p.ranks, slot)
+	e.ranks = slices.DeleteFunc(e.ranks, func(o *rank) bool { return o == r })
+	e.arrange(p.now(), p.cfg.Limits)
+	p.rearrange()
+	return true
+}
+
+// RankChanged implements [kvfeed.Sink].
+func (p *Pool) RankChanged(slot prefix.Slot, s kvfeed.State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.ranks[slot]
+	if r == nil {
+		return
+	}
+	e, now := r.endpoint, p.now()
+	if s.Mismatch != 0 && s.Mismatch != r.state.Mismatch {
+		p.cfg.Logger.Warn("block size mismatch: the pod's cache can't be compared",
+			"pod", e.member.Name, "rank", r.number, "blockSize", s.Mismatch, "want", p.cfg.BlockSize)
+	}
+	if s.Connected {
+		r.heard = always
+	} else if r.state.Connected {
+		r.heard = now
+	}
+	r.state = s
+	if s.BlockSize != 0 && s.BlockSize != r.size {
+		r.size = s.BlockSize
+		p.rearrange()
+	}
+	e.arrange(now, p.cfg.Limits)
+}
+
+// RankEvicted implements [kvfeed.Sink]: what was picked since then counted on
+// blocks that were gone.
+func (p *Pool) RankEvicted(slot prefix.Slot, blocks []uint64, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.ranks[slot]
+	if r == nil {
+		return
+	}
+	since := p.since(at)
+	for q := r.endpoint.reservations.last; q != nil && q.pickedAt > since; q = q.prev {
+		if q.last != 0 && q.slot == slot.Index && (blocks == nil || slices.Contains(blocks, q.last)) {
+			q.evicted = true
+		}
+	}
+}
+
+// fed reports whether events tell what the endpoint holds.
+func (e *endpoint) fed() bool {
+	return slices.ContainsFunc(e.ranks, func(r *rank) bool { return r.state.Connected })
+}
+
+// expires is the last moment at which the rank's picture is fresh.
+func (r *rank) expires(l Limits) instant {
+	return reading{at: r.heard, source: score.SourceEvents}.expires(l)
+}
+
+// tally is a slot of the tree in which an endpoint's matches count, by its index,
+// and the size of the blocks there; 0: none.
+type tally struct {
+	slot uint32
+	size int
+}
+
+// arrangeCache chooses between events and reports, whichever is newer: events are
+// of now as long as their connection stands.
+func (e *endpoint) arrangeCache(now instant, l Limits) {
+	if len(e.ranks) > 0 {
+		e.cache = e.events(now, l)
+		if e.fed() || e.cache.known() && e.cache.at >= e.reportedCache.at {
+			return
+		}
+	}
+	e.cache, e.tally, e.others = e.reportedCache, tally{e.slot.Index, e.blockSize}, e.others[:0]
+}
+
+// events is the reading of what the endpoint's streams tell. The ranks that count
+// are those that are fresh, or all when none is.
+func (e *endpoint) events(now instant, l Limits) reading {
+	e.tally, e.others = tally{}, e.others[:0]
+	best, mismatch := none, 0
+	for _, r := range e.ranks {
+		switch {
+		case r.heard == never:
+		case r.state.Mismatch != 0:
+			mismatch = r.state.Mismatch
+		case r.heard > best.at:
+			best = reading{at: r.heard, source: score.SourceEvents}
+		}
+	}
+	if !best.known() {
+		if mismatch != 0 {
+			return noneFor(fmt.Sprintf("unknown: block size %d", mismatch))
+		}
+		return none
+	}
+	stale := now > best.expires(l)
+	var counted []*rank
+	for _, r := range e.ranks {
+		if r.heard != never && r.state.Mismatch == 0 && (stale || now <= r.expires(l)) {
+			counted = append(counted, r)
+			e.count(r)
+		}
+	}
+	best.note = eventsNote(counted, len(e.ranks))
+	return best
+}
+
+// count makes a rank one of those that count.
+func (e *endpoint) count(r *rank) {
+	t := tally{r.slot.Index, r.size}
+	if e.tally.size == 0 {
+		e.tally = t
+		return
+	}
+	e.others = append(e.others, t)
+}
+
+// eventsNote says what is to be known of the picture of some ranks of all; "" when
+// it is whole.
+func eventsNote(counted []*rank, all int) string {
+	var notes []string
+	any := func(is func(s *kvfeed.State) bool) bool {
+		return slices.ContainsFunc(counted, func(r *rank) bool { return is(&r.state) })
+	}
+	switch {
+	case any(func(s *kvfeed.State) bool { return s.Degraded == kvindex.Gapped }):
+		notes = append(notes, "degraded: gap")
+	case any(func(s *kvfeed.State) bool { return s.Degraded == kvindex.JoinedLate }):
+		notes = append(notes, "joined late")
+	}
+	if any(func(s *kvfeed.State) bool { return s.Unconfirmed }) {
+		notes = append(notes, "nothing heard since the connection was lost")
+	}
+	if any(func(s *kvfeed.State) bool { return s.Hybrid }) {
+		notes = append(notes, "upper bound: hybrid attention")
+	}
+	if len(counted) < all {
+		notes = append(notes, fmt.Sprintf("%d of %d ranks", len(counted), all))
+	}
+	return strings.Join(notes, "; ")
+}
+
+// match is the answer for blocks of the tally's size, or nil.
+func (q *Query) match(t tally) *Match {
+	for i := range q.Matches {
+		if m := &q.Matches[i]; m.BlockSize == t.size && int(t.slot) < len(m.Counts) {
+			return m
+		}
+	}
+	return nil
+}
+
+// longest is the longest of an endpoint's matches, in tokens, and where it is.
+// Ranks do not add up: a request is served by one of them.
+func (q *Query) longest(e *endpoint) (tokens int, of tally) {
+	if m := q.match(e.tally); m != nil {
+		tokens, of = int(m.Counts[e.tally.slot])*m.BlockSize, e.tally
+	}
+	for _, t := range e.others {
+		if m := q.match(t); m != nil && int(m.Counts[t.slot])*m.BlockSize > tokens {
+			tokens, of = int(m.Counts[t.slot])*m.BlockSize, t
+		}
+	}
+	return tokens, of
+}
