@@ -10,7 +10,6 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/record"
-	"github.com/eppctl/eppctl/internal/request"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -74,14 +73,6 @@ func (k *Pick) fill(s *scratch) {
 			break
 		}
 		k.fallbacks = append(k.fallbacks, fallback{pod.Endpoint, s.dec.Results[r.Pod].Score})
-	}
-}
-
-// countable notes how many tokens the engine should count. Of several answers it
-// may count the prompt several times.
-func (k *Pick) countable(r *request.Request) {
-	if k.picker.cfg.Tokeniser != nil && r.Choices <= 1 {
-		k.tokensFrom, k.tokens = r.TokensFrom, r.TotalTokens
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/internal/request"
-	"github.com/eppctl/eppctl/internal/tokens"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -41,15 +40,6 @@ type Observer interface {
 type Recorder interface {
 	Append(e *record.Entry) record.Handle
 	Complete(h record.Handle, o *record.Outcome) bool
-}
-
-// Tokeniser finds the engines' own ids of prompts in words; [*tokens.Tokeniser] is
-// one.
-type Tokeniser interface {
-	// Tokens returns in time, if need be with the ids that the request has.
-	Tokens(ctx context.Context, q *tokens.Query) tokens.Prompts
-	// Told is told how many tokens the engine has counted.
-	Told(base, from string, ours, engines int)
 }
 
 // Config is what a picker needs.
@@ -274,14 +264,6 @@ func (p *Picker) refuse(s *scratch, pick *Pick) error {
 		Status: refusal.Status, Error: refusal.Reason, TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1,
 	})
 	return refusal
-}
-
-// tokenise is the call's request with the ids that the tokeniser finds.
-func (s *scratch) tokenise(ctx context.Context, t Tokeniser, c *Call, base string) *request.Request {
-	found := t.Tokens(ctx, &tokens.Query{Base: base, Body: c.Body, Request: c.Request})
-	s.exact = *c.Request
-	s.exact.Retokenize(found.IDs, found.From)
-	return &s.exact
 }
 
 // prepare fills in what is known before the look-up. r is the call's request, or

@@ -95,8 +95,8 @@ func (c *tokensCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	number(tokensOpen, prometheus.GaugeValue, open)
 	buckets := make(map[float64]uint64, len(s.Latency.Buckets))
-	for bound, n := range s.Latency.Buckets {
-		buckets[bound.Seconds()] = n
+	for _, b := range s.Latency.Buckets {
+		buckets[b.Bound.Seconds()] = b.Count
 	}
 	to <- prometheus.MustNewConstHistogram(tokensLatency, s.Latency.Count, s.Latency.Sum.Seconds(), buckets)
 }

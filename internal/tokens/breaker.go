@@ -24,6 +24,9 @@ func (b *breaker) due(now time.Time) bool {
 	return !b.closed() && !b.probing && !now.Before(b.until)
 }
 
+// admits a call, or at least a probe.
+func (b *breaker) admits(now time.Time) bool { return b.closed() || b.due(now) }
+
 // failed notes a failure; most of them in a row open it. It reports whether it has
 // just opened.
 func (b *breaker) failed(now time.Time, most int) bool {

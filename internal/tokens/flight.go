@@ -29,7 +29,7 @@ type answer struct {
 
 // fly waits for the answer to a plan, together with whoever wants the same.
 func (t *Tokeniser) fly(ctx context.Context, p *plan) (answer, bool) {
-	if t.asker.long(&p.ask, time.Now()) {
+	if t.asker.long(&p.ask, wallTime()) {
 		return answer{}, false
 	}
 	f := t.board(p)
@@ -55,7 +55,7 @@ func (t *Tokeniser) fly(ctx context.Context, p *plan) (answer, bool) {
 func (t *Tokeniser) board(p *plan) *flight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := time.Now()
+	now := wallTime()
 	if f := t.flights[p.key]; f != nil && now.Sub(f.started) < t.cfg.Timeout {
 		if f.join() {
 			t.counts.coalesced.Add(1)
@@ -126,7 +126,7 @@ func (t *Tokeniser) run(ctx context.Context, f *flight) {
 		if !out.another() || len(asked) == attempts || ctx.Err() != nil {
 			break
 		}
-		next, _ := t.asker.choose(f.plan, asked, time.Now())
+		next, _ := t.asker.choose(f.plan, asked, wallTime())
 		if next == nil {
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -72,9 +73,7 @@ func text(tb testing.TB, prompt string) *Query {
 func chat(tb testing.TB, more object, contents ...string) *Query {
 	tb.Helper()
 	doc := object{}
-	for k, v := range more {
-		doc[k] = v
-	}
+	maps.Copy(doc, more)
 	var messages []object
 	for i, c := range contents {
 		messages = append(messages, object{"role": []string{"user", "assistant"}[i%2], "content": c})

@@ -36,5 +36,5 @@ func Compare(ours, engines []uint32, usage, blockSize int) Parity {
 	return p
 }
 
-// Exact: the same ids, and as many as the engine counted.
+// Exact reports the same ids, and as many as the engine counted.
 func (p *Parity) Exact() bool { return p.First < 0 && p.UsageAgrees }

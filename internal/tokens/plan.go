@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/eppctl/eppctl/internal/request"
 )
@@ -51,7 +50,7 @@ type lesson struct {
 // another prompt had, so that it can be learned.
 func (t *Tokeniser) planText(a *asking, text []byte, whole key, cuts []int, keys []key) *plan {
 	p := &plan{asking: a, key: whole, cuts: keys}
-	now := time.Now()
+	now := wallTime()
 	for i, c := range slices.Backward(cuts) {
 		found, ok := t.cache.get(keys[i], now)
 		switch {
@@ -181,7 +180,7 @@ func kwargs(w *request.Wording) []byte {
 
 // keep keeps an answer, and what it says of other prompts.
 func (t *Tokeniser) keep(p *plan, got answer) {
-	now := time.Now()
+	now := wallTime()
 	t.cache.put(item{key: p.key, ids: got.ids, from: got.from}, now)
 	if p.wording.Kind == request.ChatCompletions {
 		t.cache.put(item{key: p.messages, prompt: p.key}, now)
@@ -196,7 +195,7 @@ func (t *Tokeniser) keep(p *plan, got answer) {
 // learn looks whether the rest of a text by itself has the ids that it has in the
 // whole, and the beginning those that it has in another prompt.
 func (t *Tokeniser) learn(p *plan, whole, rest []uint32) {
-	now := time.Now()
+	now := wallTime()
 	other, ok := t.cache.get(p.lesson.seen, now)
 	if !ok { // nothing to compare with any more; the next prompt has this one
 		t.cache.put(item{key: p.lesson.cut, prompt: p.key}, now)

@@ -128,20 +128,24 @@ func (k *asker) choose(p *plan, asked []*server, now time.Time) (first, probe *s
 			if c.before(&best) {
 				best = *c
 			}
-		case asked == nil && (k.all.closed() || k.all.due(now)) && (c.breaker.closed() || c.breaker.due(now)):
+		case asked == nil && k.all.admits(now) && c.breaker.admits(now):
 			probe = c.server
 		}
 	}
-	if first = best.server; first != nil && !k.take(first) {
-		first = nil
-	}
-	if probe != nil && !k.take(probe) {
-		probe = nil
-	}
+	first, probe = k.taken(best.server), k.taken(probe)
 	if probe != nil {
 		k.all.probing, probe.breaker.probing = !k.all.closed(), !probe.breaker.closed()
 	}
 	return first, probe
+}
+
+// taken is the server, whose call is counted, or nil when there is none, or no room
+// for a call.
+func (k *asker) taken(s *server) *server {
+	if s == nil || !k.take(s) {
+		return nil
+	}
+	return s
 }
 
 // take counts a call, if there is room for one.
@@ -196,10 +200,10 @@ func (k *asker) known(l *Server, model string) *server {
 
 // ask makes a call that was chosen or reserved.
 func (k *asker) ask(ctx context.Context, s *server, q *question) ([]uint32, outcome) {
-	began := time.Now()
+	began := wallTime()
 	ids, out := k.post(ctx, s, q)
 	if ctx.Err() == nil || out == outcomeOK {
-		k.latency.observe(time.Since(began))
+		k.latency.observe(wallTime().Sub(began))
 	}
 	return ids, out
 }
@@ -229,7 +233,7 @@ func (k *asker) long(q *question, now time.Time) bool {
 // judge draws the consequences of how a call went.
 func (k *asker) judge(s *server, q *question, out outcome) {
 	k.results[out].Add(1)
-	now := time.Now()
+	now := wallTime()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if size := q.size(); out == outcomeTimeout && size > longText {

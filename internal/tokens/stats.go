@@ -39,12 +39,17 @@ func (h *histogram) observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// Latency is how long calls took that were not given up: counts by upper bound,
-// each with those of the lower bounds.
+// Latency is how long calls took that were not given up.
 type Latency struct {
 	Count   uint64
 	Sum     time.Duration
-	Buckets map[time.Duration]uint64
+	Buckets []Bucket // the lower bounds first
+}
+
+// Bucket is how many calls took no longer than a bound.
+type Bucket struct {
+	Bound time.Duration
+	Count uint64
 }
 
 // Stats are counts since the start, and what is held now.
@@ -89,11 +94,11 @@ func (t *Tokeniser) Stats() Stats {
 }
 
 func (h *histogram) read() Latency {
-	l := Latency{Buckets: map[time.Duration]uint64{}, Sum: time.Duration(h.sum.Load())}
+	l := Latency{Sum: time.Duration(h.sum.Load())}
 	for i := range h.buckets {
 		l.Count += h.buckets[i].Load()
 		if i < len(latencyBounds) {
-			l.Buckets[latencyBounds[i]] = l.Count
+			l.Buckets = append(l.Buckets, Bucket{latencyBounds[i], l.Count})
 		}
 	}
 	return l

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -263,7 +264,7 @@ func (t *Tokeniser) asking(q *Query, w *request.Wording) *asking {
 	if !told {
 		a.generation = t.forgotten
 	}
-	a.doubtful = w.Doubt != "" || time.Now().Before(d.until)
+	a.doubtful = w.Doubt != "" || wallTime().Before(d.until)
 	return a
 }
 
@@ -290,7 +291,7 @@ func harmony(names ...string) bool {
 // text finds the ids of one text prompt.
 func (t *Tokeniser) text(ctx context.Context, a *asking, text []byte, approximate []uint32) ([]uint32, string) {
 	whole := t.hasher.text(a, text)
-	if i, ok := t.cache.get(whole, time.Now()); ok {
+	if i, ok := t.cache.get(whole, wallTime()); ok {
 		t.counts.hits.Add(1)
 		return i.ids, a.name(i.from)
 	}
@@ -306,12 +307,12 @@ func (t *Tokeniser) text(ctx context.Context, a *asking, text []byte, approximat
 // chat finds the ids of a chat.
 func (t *Tokeniser) chat(ctx context.Context, a *asking, approximate []uint32) ([]uint32, string) {
 	whole, messages := t.hasher.chat(a)
-	if i, ok := t.cache.get(whole, time.Now()); ok {
+	if i, ok := t.cache.get(whole, wallTime()); ok {
 		t.counts.hits.Add(1)
 		return i.ids, a.name(i.from)
 	}
 	t.counts.misses.Add(1)
-	if !t.asker.silent(time.Now()) {
+	if !t.asker.silent(wallTime()) {
 		p := &plan{asking: a, key: whole, messages: messages}
 		t.write(p, nil)
 		if got, ok := t.fly(ctx, p); ok {
@@ -328,10 +329,10 @@ const generationPrompt = 32
 // shorter is what is known of the beginning of a chat: the ids of the longest
 // earlier part of it, without their end.
 func (t *Tokeniser) shorter(a *asking) []uint32 {
-	now := time.Now()
+	now := wallTime()
 	keys := t.hasher.beginnings(a)
-	for i := len(keys) - 1; i >= 0; i-- {
-		part, ok := t.cache.get(keys[i], now)
+	for _, k := range slices.Backward(keys) {
+		part, ok := t.cache.get(k, now)
 		if !ok {
 			continue
 		}
@@ -377,7 +378,7 @@ func (t *Tokeniser) Told(base, from string, ours, engines int) {
 		return
 	}
 	t.counts.mismatches.Add(1)
-	now := time.Now()
+	now := wallTime()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := t.doubts[base]
