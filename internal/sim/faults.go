@@ -2,10 +2,13 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/sim/vllm"
 )
 
 // AllPods names every pod in the calls below.
@@ -28,6 +31,13 @@ func Everything() Channels {
 const (
 	FailStatus = "500"   // every request is answered with an error
 	FailClose  = "close" // every connection is closed without an answer
+	FailHang   = "hang"  // requests get no answer until the pod recovers
+)
+
+// What can be wrong with the page of metrics.
+const (
+	PageMissing = "missing" // status 404
+	PageFrozen  = "frozen"  // the same numbers again and again
 )
 
 // faults of a pod; they outlive its server.
@@ -39,6 +49,10 @@ type faults struct {
 	tokenise    time.Duration // of wall time, that /tokenize takes longer
 	lose        float64       // share of the batches of events
 	delay       time.Duration // of events, after their step
+	page        string        // what is wrong with /metrics, or ""
+	gpu         GPU
+	pressure    float64 // idle blocks that are evicted a second
+	thrash      bool    // adapters that no request needs leave at once
 }
 
 func noFaults() faults { return faults{slow: 1, health: 1} }
@@ -123,11 +137,15 @@ func (p *pod) currentFaults() faults {
 	return p.faults
 }
 
-// setFaults changes the faults and tells the engine how slow it is.
+// setFaults changes the faults and tells the engine those that are its own.
 func (p *pod) setFaults(change func(*faults)) {
 	p.mu.Lock()
 	change(&p.faults)
-	slow, s := p.faults.slow, p.current
+	p.hung.set(p.faults.failing == FailHang)
+	if p.faults.page != PageFrozen {
+		p.frozen = nil
+	}
+	f, s := p.faults, p.current
 	p.mu.Unlock()
 	if s == nil {
 		return
@@ -136,10 +154,15 @@ func (p *pod) setFaults(change func(*faults)) {
 	defer s.mu.Unlock()
 	defer s.look()
 	s.engine.Advance(s.now())
-	s.engine.SetSlow(slow)
+	f.tell(s.engine)
 	if s.events != nil {
 		s.events.look()
 	}
+}
+
+func (f *faults) tell(e *vllm.Engine) {
+	e.SetSlow(f.slow)
+	e.SetThrash(f.thrash)
 }
 
 // An UnknownPodError is a pod that the fleet does not have.
@@ -180,8 +203,8 @@ func (f *Fleet) Release(name string, c Channels) error {
 // Fail makes a pod fail every new request, in one of the ways, and send no
 // reports.
 func (f *Fleet) Fail(name, way string) error {
-	if way != FailStatus && way != FailClose {
-		return fmt.Errorf("fail: no way %q; there are %q and %q", way, FailStatus, FailClose)
+	if way != FailStatus && way != FailClose && way != FailHang {
+		return fmt.Errorf("fail: no way %q; there are %q, %q and %q", way, FailStatus, FailClose, FailHang)
 	}
 	return f.change(name, func(s *faults) { s.failing = way })
 }
@@ -235,6 +258,40 @@ func (f *Fleet) Delay(name string, by time.Duration) error {
 	return f.change(name, func(s *faults) { s.delay = by })
 }
 
+// BreakPage makes a pod's /metrics missing or frozen.
+func (f *Fleet) BreakPage(name, way string) error {
+	if way != PageMissing && way != PageFrozen {
+		return fmt.Errorf("page: no way %q; there are %q and %q", way, PageMissing, PageFrozen)
+	}
+	return f.change(name, func(s *faults) { s.page = way })
+}
+
+// SetGPU makes a pod's GPU say that of itself.
+func (f *Fleet) SetGPU(name string, g GPU) error {
+	if err := g.check(); err != nil {
+		return err
+	}
+	return f.change(name, func(s *faults) { s.gpu = g })
+}
+
+// maxPressure bounds Press.
+const maxPressure = 1_000_000_000
+
+// Press evicts so many idle blocks of a pod a second, as if other traffic needed
+// the room.
+func (f *Fleet) Press(name string, blocks int) error {
+	if blocks < 1 || blocks > maxPressure {
+		return fmt.Errorf("press: %d blocks a second are not within 1 and %d", blocks, maxPressure)
+	}
+	return f.change(name, func(s *faults) { s.pressure = float64(blocks) })
+}
+
+// Thrash makes a pod unload an adapter as soon as no running request needs it, as
+// if others wanted its slot.
+func (f *Fleet) Thrash(name string) error {
+	return f.change(name, func(s *faults) { s.thrash = true })
+}
+
 // Recover ends all that changes a pod's behaviour, but holds.
 func (f *Fleet) Recover(name string) error {
 	return f.change(name, func(s *faults) { *s = noFaults() })
@@ -247,6 +304,17 @@ func (f *Fleet) change(name string, change func(*faults)) error {
 // Kill closes a pod's port and cuts its connections, until [Fleet.Restart].
 func (f *Fleet) Kill(name string) error {
 	return f.each(name, func(p *pod) error { p.kill(); return nil })
+}
+
+// Reset empties a pod's cache as POST /reset_prefix_cache does. It fails while
+// requests run.
+func (f *Fleet) Reset(name string) error {
+	return f.each(name, func(p *pod) error {
+		if s := p.server(); s != nil && !s.reset() {
+			return errors.New("reset: requests hold blocks")
+		}
+		return nil
+	})
 }
 
 // Restart kills a pod, if it is not dead, and starts it with an empty cache and

@@ -1,11 +1,15 @@
 package sim
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/engine"
 )
 
 func TestHoldAnswersAndMetrics(t *testing.T) {
@@ -124,6 +128,156 @@ func TestSlowPodsAndEviction(t *testing.T) {
 	}
 }
 
+func TestHungPodsGoOn(t *testing.T) {
+	f := start(t, Config{})
+	pod := f.Pods()[0]
+	if err := f.Fail("sim-0", FailHang); err != nil {
+		t.Fatal(err)
+	}
+	statuses := make(chan int, 2)
+	for _, send := range []struct{ method, path, body string }{
+		{http.MethodGet, "/health", ""},
+		{http.MethodPost, completionsPath, idsPrompt(1, 32, `,"max_tokens":2`)},
+	} {
+		go func() {
+			r, err := call(t, send.method, pod.URL+send.path, send.body)
+			if err != nil {
+				t.Error(err)
+			}
+			statuses <- r.status
+		}()
+	}
+	impatient, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	req, err := http.NewRequestWithContext(impatient, http.MethodGet, pod.URL+"/health", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := http.DefaultClient.Do(req); err == nil {
+		res.Body.Close()
+		t.Error("a pod that hangs has answered")
+	}
+	if len(statuses) != 0 {
+		t.Error("a pod that hangs has answered")
+	}
+	if err := f.Recover("sim-0"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if status := <-statuses; status != http.StatusOK {
+			t.Errorf("after the recovery: %d", status)
+		}
+	}
+}
+
+func TestBrokenPages(t *testing.T) {
+	f := start(t, Config{})
+	pod := f.Pods()[0]
+	prompts := func() float64 {
+		return scrape(t, pod)["vllm:prompt_tokens_total"].GetMetric()[0].GetCounter().GetValue()
+	}
+	send := func() { complete(t, pod, completionsPath, idsPrompt(1, 32, `,"max_tokens":1`)) }
+	if err := f.BreakPage("sim-0", PageFrozen); err != nil {
+		t.Fatal(err)
+	}
+	send()
+	if n := prompts(); n != 32 {
+		t.Errorf("the first frozen page has %v tokens", n)
+	}
+	send()
+	if n := prompts(); n != 32 {
+		t.Errorf("the second frozen page has %v tokens", n)
+	}
+	if err := f.BreakPage("sim-0", PageMissing); err != nil {
+		t.Fatal(err)
+	}
+	if r := mustCall(t, http.MethodGet, pod.URL+"/metrics", ""); r.status != http.StatusNotFound {
+		t.Errorf("a missing page: %d", r.status)
+	}
+	if err := f.Recover("sim-0"); err != nil {
+		t.Fatal(err)
+	}
+	if n := prompts(); n != 64 {
+		t.Errorf("a page after the recovery has %v tokens", n)
+	}
+}
+
+func TestPressureEvictsIdleBlocks(t *testing.T) {
+	f := start(t, Config{Events: true})
+	l, pod := subscribe(t, f, 0), f.Pods()[0]
+	complete(t, pod, completionsPath, idsPrompt(1, 320, `,"max_tokens":1`))
+	if n := f.Pods()[0].BlocksCached; n != 20 {
+		t.Fatalf("%d blocks cached", n)
+	}
+	began := f.cfg.Clock.Now()
+	if err := f.Press("sim-0", 4); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the cache is empty", func() bool { return f.Pods()[0].BlocksCached == 0 })
+	if took := f.cfg.Clock.Now().Sub(began); took < 5*time.Second {
+		t.Errorf("20 blocks at 4 a second were gone after %v", took)
+	}
+	caught(t, f, l)
+	if held := l.holds(); len(held) != 0 {
+		t.Errorf("the events leave %d blocks", len(held))
+	}
+}
+
+func TestGPUPage(t *testing.T) {
+	f := start(t, Config{Pods: 2})
+	pod := f.Pods()[1]
+	read := func(name string) engine.GPU {
+		t.Helper()
+		r := mustCall(t, http.MethodGet, pod.URL+GPUPath, "")
+		g, err := engine.ReadGPU(strings.NewReader(r.body), r.header.Get("Content-Type"), name, engine.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	g := read("sim-1")
+	for _, v := range []engine.Value{g.Temperature, g.DoubleBitErrors, g.SingleBitErrors, g.XID, g.Throttled} {
+		if !v.Known || v.V != 0 && v != g.Temperature {
+			t.Errorf("a healthy GPU: %+v", g)
+		}
+	}
+	if g.Temperature.V < gpuIdleHeat || g.Temperature.V > gpuIdleHeat+gpuWorkHeat || g.MemoryUsed.V+g.MemoryFree.V != gpuMemory {
+		t.Errorf("a healthy GPU: %+v", g)
+	}
+	if g := read("sim-0"); g.XID.Known {
+		t.Errorf("the page of sim-1 tells of sim-0: %+v", g)
+	}
+	bad := GPU{Temperature: 96, DoubleBitErrors: 1, SingleBitErrors: 7, XID: 48, Throttled: 0x40}
+	if err := f.SetGPU("sim-1", bad); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Fail("sim-1", FailStatus); err != nil {
+		t.Fatal(err)
+	}
+	g = read("sim-1") // the exporter does not fail
+	if got := (GPU{g.Temperature.V, uint64(g.DoubleBitErrors.V), uint64(g.SingleBitErrors.V), uint64(g.XID.V), uint64(g.Throttled.V)}); got != bad {
+		t.Errorf("a bad GPU says %+v, want %+v", got, bad)
+	}
+}
+
+func TestMeter(t *testing.T) {
+	const s = time.Second
+	var m meter
+	for i, step := range []struct {
+		now, busy time.Duration
+		share     float64
+	}{
+		{0, 0, 0}, // nothing to measure yet
+		{s / 2, s / 4, 0.5},
+		{s, s / 4, 0.5}, // too short a window
+		{5 * s / 2, s / 2, 0.125},
+	} {
+		if got := m.read(step.now, step.busy); got != step.share {
+			t.Errorf("reading %d: %v, want %v", i, got, step.share)
+		}
+	}
+}
+
 func TestControlCalls(t *testing.T) {
 	f := start(t, Config{Pods: 2})
 	srv := httptest.NewServer(f.Handler())
@@ -139,11 +293,21 @@ func TestControlCalls(t *testing.T) {
 		{"fail", "sim-1/fail", `{"mode":"close"}`, 200, func(p PodInfo) bool { return p.State == "failing" }},
 		{"slow", "sim-1/slow", `{"factor":2.5}`, 200, func(p PodInfo) bool { return p.Slow == 2.5 }},
 		{"health", "*/health", `{"value":0.2}`, 200, func(p PodInfo) bool { return p.Health == 0.2 }},
+		{"fail without an answer", "sim-1/fail", `{"mode":"hang"}`, 200, func(p PodInfo) bool { return p.State == "failing" }},
+		{"page", "sim-1/page", ``, 200, func(p PodInfo) bool { return p.Page == "missing" }},
+		{"frozen page", "sim-1/page", `{"mode":"frozen"}`, 200, func(p PodInfo) bool { return p.Page == "frozen" }},
+		{"gpu", "sim-1/gpu", `{"xid":48}`, 200, func(p PodInfo) bool { return p.GPU == GPU{XID: 48} }},
+		{"press", "sim-1/press", `{"blocks":5}`, 200, func(p PodInfo) bool { return p.Pressure == 5 }},
+		{"thrash", "sim-1/thrash", ``, 200, func(p PodInfo) bool { return p.Thrashes }},
+		{"lose events", "sim-1/lose-events", `{"share":0.1}`, 200, func(p PodInfo) bool { return p.LosesEvents == 0.1 }},
+		{"delay events", "sim-1/delay-events", `{"ms":1.5}`, 200, func(p PodInfo) bool { return p.DelaysEventsMs == 1.5 }},
 		{"drop", "sim-1/drop", ``, 200, func(p PodInfo) bool { return p.DropsReports }},
 		{"recover", "*/recover", ``, 200, func(p PodInfo) bool {
-			return p.State == "up" && p.Slow == 1 && p.Health == 1 && !p.DropsReports
+			return p.State == "up" && p.Slow == 1 && p.Health == 1 && !p.DropsReports && p.Page == "ok" && p.GPU == GPU{} &&
+				p.Pressure == 0 && !p.Thrashes && p.LosesEvents == 0 && p.DelaysEventsMs == 0
 		}},
 		{"evict", "*/evict", `{"blocks":10}`, 200, func(p PodInfo) bool { return p.BlocksCached == 0 }},
+		{"reset", "*/reset", ``, 200, func(p PodInfo) bool { return p.BlocksCached == 0 }},
 		{"kill", "sim-1/kill", ``, 200, func(p PodInfo) bool { return p.State == "down" }},
 		{"restart", "sim-1/restart", ``, 200, func(p PodInfo) bool { return p.State == "up" }},
 		{"no such pod", "sim-7/kill", ``, 404, nil},
@@ -151,6 +315,11 @@ func TestControlCalls(t *testing.T) {
 		{"a factor of nothing", "sim-1/slow", ``, 400, nil},
 		{"health beyond", "sim-1/health", `{"value":2}`, 400, nil},
 		{"no such way to fail", "sim-1/fail", `{"mode":"softly"}`, 400, nil},
+		{"no such way to break a page", "sim-1/page", `{"mode":"softly"}`, 400, nil},
+		{"an absurd temperature", "sim-1/gpu", `{"temperature":1000}`, 400, nil},
+		{"no pressure", "sim-1/press", ``, 400, nil},
+		{"more than all events", "sim-1/lose-events", `{"share":1.1}`, 400, nil},
+		{"events of the past", "sim-1/delay-events", `{"ms":-1}`, 400, nil},
 		{"unknown field", "sim-1/evict", `{"block":10}`, 400, nil},
 		{"not JSON", "sim-1/evict", `ten`, 400, nil},
 	} {

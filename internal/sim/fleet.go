@@ -198,6 +198,12 @@ type PodInfo struct {
 	DropsReports   bool     `json:"dropsReports"`
 	Slow           float64  `json:"slow"` // factor on step times
 	Health         float64  `json:"health"`
+	LosesEvents    float64  `json:"losesEvents"`    // share of batches
+	DelaysEventsMs float64  `json:"delaysEventsMs"` // of the fleet's time
+	Page           string   `json:"page"`           // of metrics: ok, missing, frozen
+	GPU            GPU      `json:"gpu"`
+	Pressure       float64  `json:"pressure"` // blocks evicted a second
+	Thrashes       bool     `json:"thrashes"` // its adapters
 }
 
 // Pods describes the pods, in the order of their names: sim-0, sim-1, …

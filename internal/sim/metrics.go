@@ -31,11 +31,38 @@ func (p *page) one(kind, name, help string, value float64) {
 	p.sample(name, "", value)
 }
 
-// metrics writes the page under vLLM's names. All times are the fleet's.
+// metrics serves the page, or what is wrong with it.
 func (s *server) metrics(w http.ResponseWriter, r *http.Request) {
 	if s.pod.metrics.pass(r.Context()) != nil {
 		cut()
 	}
+	var body []byte
+	switch s.pod.currentFaults().page {
+	case PageMissing:
+		writeJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
+		return
+	case PageFrozen:
+		body = s.pod.freeze(s.page)
+	default:
+		body = s.page()
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write(body) // a scraper that is gone asks again
+}
+
+// freeze keeps the first page.
+func (p *pod) freeze(page func() []byte) []byte {
+	fresh := page()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen == nil {
+		p.frozen = fresh
+	}
+	return p.frozen
+}
+
+// page has what there is under vLLM's names. All times are the fleet's.
+func (s *server) page() []byte {
 	stats := s.stats()
 	p := &page{labels: fmt.Sprintf("engine=%q,model_name=%s", "0", label(s.pod.fleet.cfg.Model))}
 	p.one("gauge", "num_requests_running", "Number of requests in model execution batches.", float64(stats.Running))
@@ -58,8 +85,7 @@ func (s *server) metrics(w http.ResponseWriter, r *http.Request) {
 		now := float64(s.pod.fleet.cfg.Clock.Now().UnixNano()) / 1e9
 		s.lora.write(p, now, s.pod.fleet.engine.MaxAdapters, stats)
 	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write(p.buf) // a scraper that is gone asks again
+	return p.buf
 }
 
 // label quotes a label's value by the rules of the exposition format.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +17,13 @@ type pod struct {
 	at    addresses
 
 	answers, reports, events, metrics gate
+	hung                              gate // all requests, by FailHang
 
 	mu      sync.Mutex
 	ports   *ports  // of the next server; nil when taken
 	current *server // nil while down or not running
 	faults  faults
+	frozen  []byte // the page of metrics, once it is PageFrozen and was asked for
 	epoch   uint64
 	// restart asks run for a new server; the answer says whether it is up.
 	restart chan chan error
@@ -99,7 +102,7 @@ func (p *pod) open() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.engine.SetSlow(p.faults.slow)
+	p.faults.tell(s.engine)
 	p.current, p.ports = s, nil
 	return s, nil
 }
@@ -155,6 +158,9 @@ func (p *pod) info() PodInfo {
 	p.mu.Unlock()
 
 	i.DropsReports, i.Slow, i.Health = faults.dropReports, faults.slow, faults.health
+	i.LosesEvents, i.DelaysEventsMs = faults.lose, faults.delay.Seconds()*1000
+	i.Page, i.GPU = cmp.Or(faults.page, "ok"), faults.gpu
+	i.Pressure, i.Thrashes = faults.pressure, faults.thrash
 	i.Held = p.held()
 	switch {
 	case s == nil:

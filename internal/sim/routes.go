@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,7 +40,13 @@ func (s *server) routes() http.Handler {
 		if id := requestID(r); id != "" {
 			w.Header().Set(requestIDHeader, id)
 		}
+		if r.URL.Path == GPUPath {
+			s.gpu(w, r)
+			return
+		}
 		switch s.pod.currentFaults().failing {
+		case FailHang:
+			s.hang(r)
 		case FailClose:
 			cut()
 		case FailStatus:
@@ -56,6 +64,16 @@ func (s *server) routes() http.Handler {
 			h.handle(w, r)
 		}
 	})
+}
+
+// hang waits until the pod recovers. Only a request that was read to its end shows
+// when its client goes away.
+func (s *server) hang(r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil || s.pod.hung.pass(r.Context()) != nil {
+		cut()
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 }
 
 // requestID is the caller's, if it is fit to be repeated.
@@ -135,10 +153,7 @@ func (s *server) version(w http.ResponseWriter, _ *http.Request) {
 
 // resetCache empties the cache, unless requests run.
 func (s *server) resetCache(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	done := s.engine.Reset(s.now())
-	s.mu.Unlock()
-	writeJSON(w, http.StatusOK, map[string]bool{"success": done})
+	writeJSON(w, http.StatusOK, map[string]bool{"success": s.reset()})
 }
 
 func (s *server) models(w http.ResponseWriter, _ *http.Request) {

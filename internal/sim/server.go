@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -30,8 +31,13 @@ type server struct {
 	timings timings
 	lora    loraSeries
 
+	// Of the driver: the pressure, and until when it has evicted.
+	pressure float64
+	pressed  time.Duration
+
 	mu     sync.Mutex
 	engine *vllm.Engine
+	meter  meter
 }
 
 const (
@@ -111,8 +117,12 @@ func (s *server) drive() {
 		s.mu.Lock()
 		now := s.now()
 		s.engine.Advance(now)
+		pressing := s.press(now)
 		next, busy := s.engine.NextSight()
 		s.mu.Unlock()
+		if pressing > 0 && (!busy || now+pressing < next) {
+			next, busy = now+pressing, true
+		}
 
 		var due <-chan time.Time
 		if busy {
@@ -126,6 +136,26 @@ func (s *server) drive() {
 		case <-due:
 		}
 	}
+}
+
+// pressInterval is how often pressure evicts, of the fleet's time.
+const pressInterval = 100 * time.Millisecond
+
+// press evicts what the pressure since the last call asks for, whole blocks, and
+// says when to look again; 0 when there is no pressure.
+func (s *server) press(now time.Duration) time.Duration {
+	rate := s.pod.currentFaults().pressure
+	if rate != s.pressure {
+		s.pressure, s.pressed = rate, now
+	}
+	if rate == 0 {
+		return 0
+	}
+	if blocks := math.Floor(rate * (now - s.pressed).Seconds()); blocks >= 1 {
+		s.pressed += time.Duration(blocks / rate * float64(time.Second))
+		s.engine.EvictIdle(now, int(min(blocks, math.MaxInt32)))
+	}
+	return pressInterval
 }
 
 // look makes the driver look again.
@@ -151,6 +181,13 @@ func (s *server) abort(sequences ...*vllm.Sequence) {
 	for _, q := range sequences {
 		s.engine.Abort(s.now(), q)
 	}
+}
+
+// reset empties the cache and says whether it did: not while requests run.
+func (s *server) reset() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.Reset(s.now())
 }
 
 func (s *server) stats() vllm.Stats {

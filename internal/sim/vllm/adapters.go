@@ -54,6 +54,13 @@ func (a *adapters) use(name string, running []*Sequence) time.Duration {
 	return a.loadable[name]
 }
 
+// dropIdle unloads those that no running sequence needs.
+func (a *adapters) dropIdle(running []*Sequence) {
+	for i := a.victim(running); i >= 0; i = a.victim(running) {
+		a.loaded = slices.Delete(a.loaded, i, i+1)
+	}
+}
+
 func (a *adapters) names() []string { return slices.Sorted(slices.Values(a.loaded)) }
 
 // adaptersOf lists the adapters that sequences use, each once.

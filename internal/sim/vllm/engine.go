@@ -68,6 +68,7 @@ type Engine struct {
 	waiting  []*Sequence
 	running  []*Sequence
 	slow     float64
+	thrash   bool
 	step     step
 	totals   Totals
 }
@@ -233,6 +234,9 @@ func (e *Engine) NextSight() (time.Duration, bool) {
 // SetSlow makes steps that start from now on take factor times as long, 0.01 to
 // 1000.
 func (e *Engine) SetSlow(factor float64) { e.slow = min(max(factor, 0.01), 1000) }
+
+// SetThrash makes adapters that no running sequence needs leave with each step.
+func (e *Engine) SetThrash(on bool) { e.thrash = on }
 
 func (e *Engine) slowed(d time.Duration) time.Duration { return time.Duration(float64(d) * e.slow) }
 

@@ -355,3 +355,23 @@ func TestConfigIsChecked(t *testing.T) {
 		t.Errorf("ProfileNamed: %v", err)
 	}
 }
+
+func TestThrashUnloadsIdleAdapters(t *testing.T) {
+	for _, thrash := range []bool{false, true} {
+		e := testEngine(t, Config{Adapters: []Adapter{{Name: "a", Rank: 16}}})
+		e.SetThrash(thrash)
+		firstToken := func() time.Duration {
+			s := &Sequence{Prompt: prompt(1, 8), Adapter: "a", MaxTokens: 2}
+			submit(t, e, drain(t, e), s)
+			drain(t, e)
+			return s.FirstToken - s.Arrived
+		}
+		first, again := firstToken(), firstToken()
+		if reloaded := again == first; reloaded != thrash {
+			t.Errorf("thrash %v: the first token came after %v and then %v", thrash, first, again)
+		}
+		if loaded := len(e.Stats(0).LoadedAdapters) == 1; loaded == thrash {
+			t.Errorf("thrash %v: loaded while idle: %v", thrash, loaded)
+		}
+	}
+}

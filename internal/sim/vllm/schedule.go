@@ -9,6 +9,9 @@ import (
 // then those still in their prompt, then waiting ones.
 func (e *Engine) begin(now time.Duration) {
 	e.step.active = false
+	if e.thrash {
+		e.adapters.dropIdle(e.running)
+	}
 	if len(e.running)+len(e.waiting) == 0 {
 		return
 	}
