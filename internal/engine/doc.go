@@ -1,5 +1,6 @@
 // Package engine is everything that is said to a model server: its /metrics
-// page, its health and its list of models; and to the exporter of its GPUs.
+// page, its health and its list of models, and when wanted a request for
+// one token; and to the exporter of its GPUs.
 //
 // The one idea: what a server did not say stays unknown. A page that is
 // missing, too long, not a metrics page or has NaN in the wrong place yields

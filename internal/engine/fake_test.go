@@ -30,13 +30,14 @@ type fleet struct {
 	mu      sync.Mutex
 	answers map[string]answer // by host and path, "a:8000/metrics"
 	asked   map[string][]time.Time
+	bodies  map[string]string // the last ones
 	inside  map[string]int
 	most    map[string]int // most requests at once, by key and in all ("")
 }
 
 func newFleet() *fleet {
 	return &fleet{
-		answers: make(map[string]answer), asked: make(map[string][]time.Time),
+		answers: make(map[string]answer), asked: make(map[string][]time.Time), bodies: make(map[string]string),
 		inside: make(map[string]int), most: make(map[string]int),
 	}
 }
@@ -72,6 +73,10 @@ func (f *fleet) RoundTrip(req *http.Request) (*http.Response, error) {
 	f.mu.Lock()
 	a := f.answers[key]
 	f.asked[key] = append(f.asked[key], time.Now())
+	if req.Body != nil {
+		b, _ := io.ReadAll(req.Body)
+		f.bodies[key] = req.Method + " " + req.Header.Get("Content-Type") + " " + string(b)
+	}
 	f.count(key, 1)
 	f.count("", 1)
 	f.mu.Unlock()
@@ -115,6 +120,7 @@ type diary struct {
 	mu      sync.Mutex
 	scrapes map[string][]Scrape
 	probes  map[string][]Probe
+	tokens  map[string][]Probe
 	models  map[string][][]Model
 	errs    map[string][]error
 	gpus    map[string][]Measurement
@@ -124,7 +130,7 @@ type diary struct {
 
 func newDiary() *diary {
 	return &diary{
-		scrapes: make(map[string][]Scrape), probes: make(map[string][]Probe),
+		scrapes: make(map[string][]Scrape), probes: make(map[string][]Probe), tokens: make(map[string][]Probe),
 		models: make(map[string][][]Model), errs: make(map[string][]error),
 		gpus: make(map[string][]Measurement),
 	}
@@ -144,6 +150,12 @@ func (d *diary) Probed(t Target, p Probe) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.probes[t.ID] = append(d.probes[t.ID], p)
+}
+
+func (d *diary) Generated(t Target, p Probe) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tokens[t.ID] = append(d.tokens[t.ID], p)
 }
 
 func (d *diary) Listed(t Target, models []Model, err error) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ const (
 // failure is an error whose text is a reason fit for a person and a record.
 type failure struct {
 	kind   failureKind
+	slow   bool // there was no answer in time
+	status int  // of the answer, when it is that
 	reason string
 	cause  error
 }
@@ -62,6 +65,7 @@ type query struct {
 	transport http.RoundTripper
 	timeout   time.Duration
 	req       *http.Request
+	body      []byte // of the request; nil = none
 	port      string
 	invalid   error
 }
@@ -101,7 +105,7 @@ func (q *query) do(ctx context.Context, read func(*http.Response) error) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		discard(resp.Body)
-		return &failure{kind: failedStatus, reason: fmt.Sprintf("HTTP %d on port %s", resp.StatusCode, q.port)}
+		return &failure{kind: failedStatus, status: resp.StatusCode, reason: fmt.Sprintf("HTTP %d on port %s", resp.StatusCode, q.port)}
 	}
 	if err := read(resp); err != nil {
 		return q.failed(ctx, err)
@@ -114,6 +118,9 @@ func (q *query) do(ctx context.Context, read func(*http.Response) error) error {
 func (q *query) ask(ctx context.Context) (*http.Response, error) {
 	req := q.req.WithContext(ctx)
 	for hops := 0; ; hops++ {
+		if q.body != nil {
+			req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(q.body)), int64(len(q.body))
+		}
 		resp, err := q.transport.RoundTrip(req)
 		if err != nil || hops == maxHops {
 			return resp, err
@@ -166,7 +173,7 @@ func (q *query) failed(ctx context.Context, err error) error {
 	_, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case ctx.Err() != nil, isNet && netErr.Timeout():
-		f.reason = fmt.Sprintf("timeout after %v", q.timeout)
+		f.slow, f.reason = true, fmt.Sprintf("timeout after %v", q.timeout)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		f.kind, f.reason = failedHere, "this picker has too many open files (see ulimit -n)"
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -201,5 +201,6 @@ func (f *firstAnswers) note(set *bool, err error) {
 
 func (f *firstAnswers) Scraped(_ Target, s Scrape)            { f.note(&f.scraped, s.Err) }
 func (f *firstAnswers) Measured(Target, Measurement)          {}
+func (f *firstAnswers) Generated(Target, Probe)               {}
 func (f *firstAnswers) Probed(Target, Probe)                  { f.note(&f.healthy, nil) }
 func (f *firstAnswers) Listed(_ Target, _ []Model, err error) { f.note(&f.listed, err) }

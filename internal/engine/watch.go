@@ -17,25 +17,24 @@ const (
 	// maxBackoff is the longest pause after failures, in the clock's time: as
 	// long as a scraped value stays fresh.
 	maxBackoff = 5 * time.Second
-	// missesUntilUnhealthy in a row: one slow answer of a busy server is no
-	// news.
-	missesUntilUnhealthy = 3
 	// jitter spreads the requests of many targets, as a share of the pause
 	// either way.
 	jitter = 0.1
 )
 
 // watch is the watching of one target: a loop each for the page, the health, the
-// models and the page of its GPUs.
+// models, the page of its GPUs and single tokens.
 type watch struct {
 	target  Target
 	cfg     *Config
 	sink    Sink
 	scrapes limiter
 	probes  limiter
+	tokens  limiter
 
 	metrics, health, models *query
 	gpu                     *query // nil without its URL
+	generate                *query // nil when not wanted
 	askers                  []asker
 	reader                  Reader // of the page
 	scrapePause, listPause  pause
@@ -45,9 +44,8 @@ type watch struct {
 	// mu is held while the sink is called, so that retire can wait for it.
 	mu      sync.Mutex
 	retired bool
-	// misses are health probes in a row that failed.
-	misses int
-	down   bool
+	missed  bool   // the last health probe failed
+	model   string // to ask a token of; "" = not known
 }
 
 func newWatch(w *Watcher, t Target) *watch {
@@ -58,6 +56,7 @@ func newWatch(w *Watcher, t Target) *watch {
 		sink:    w.sink,
 		scrapes: w.scrapes,
 		probes:  w.probes,
+		tokens:  w.tokens,
 		reader:  Reader{Limits: cfg.Limits, Engine: t.Engine},
 		gone:    make(chan struct{}),
 	}
@@ -67,6 +66,9 @@ func newWatch(w *Watcher, t Target) *watch {
 	n.models = newQuery(server, t.BaseURL, "/v1/models", cfg.ProbeTimeout)
 	if t.GPUURL != "" {
 		n.gpu = newQuery(n.transport(t.GPUURL), t.GPUURL, "", cfg.ProbeTimeout)
+	}
+	if cfg.GenerateInterval > 0 {
+		n.generate = n.newGenerate()
 	}
 	return n
 }
@@ -100,6 +102,9 @@ func (w *watch) run(ctx context.Context) {
 	wg.Go(func() { w.listLoop(ctx) })
 	if w.gpu != nil {
 		wg.Go(func() { w.gpuLoop(ctx) })
+	}
+	if w.generate != nil {
+		wg.Go(func() { w.generateLoop(ctx) })
 	}
 	select {
 	case <-ctx.Done():
@@ -136,7 +141,7 @@ func (w *watch) scrapeLoop(ctx context.Context) {
 		w.deliver(ctx, func() {
 			w.sink.Scraped(w.target, s)
 			if f := asFailure(s.Err); f != nil && f.kind == failedRefused {
-				w.judge(f, s.End)
+				w.told(f, s.End)
 			}
 		})
 		pause := restOf(jittered(w.cfg.ScrapeInterval), s.End.Sub(s.Start))
@@ -189,42 +194,32 @@ func (w *watch) probeLoop(ctx context.Context) {
 		})
 		w.probes.leave()
 		at := w.cfg.Clock.Now()
-		w.deliver(ctx, func() { w.judge(asFailure(err), at) })
+		w.deliver(ctx, func() { w.told(asFailure(err), at) })
 		_ = w.cfg.Clock.Sleep(ctx, w.onStep(jittered(w.cfg.ProbeInterval)))
 	}
 }
 
-// judge tells the sink what a health probe's failure (nil: it succeeded) means.
-// A refusal and an answer other than 200 speak for themselves; what may be a
-// busy server or a lost packet counts from the third in a row.
-// The caller holds mu.
-func (w *watch) judge(f *failure, at time.Time) {
+// told hands a health probe to the sink; a nil failure is a success. The caller
+// holds mu.
+func (w *watch) told(f *failure, at time.Time) {
+	if f != nil && f.kind == failedHere {
+		return
+	}
+	if f == nil && w.missed {
+		// The server is back: whoever waits out a backoff need not.
+		w.scrapePause.end()
+		w.listPause.end()
+	}
+	w.missed = f != nil
+	w.sink.Probed(w.target, probeOf(f, at))
+}
+
+// probeOf is a probe with its failure; nil for none.
+func probeOf(f *failure, at time.Time) Probe {
 	if f == nil {
-		w.misses = 0
-		if w.down {
-			// The server is back: whoever waits out a backoff need not.
-			w.down = false
-			w.scrapePause.end()
-			w.listPause.end()
-		}
-		w.sink.Probed(w.target, Probe{Healthy: true, At: at})
-		return
+		return Probe{Healthy: true, At: at}
 	}
-	if f.kind == failedHere {
-		return
-	}
-	reason := f.reason
-	if f.kind == failedOther {
-		w.misses++
-		reason = fmt.Sprintf("%s, %d times in a row", f.reason, w.misses)
-	} else {
-		w.misses = missesUntilUnhealthy
-	}
-	if w.misses < missesUntilUnhealthy {
-		return
-	}
-	w.down = true
-	w.sink.Probed(w.target, Probe{Reason: reason, At: at})
+	return Probe{Refused: f.kind == failedRefused, Slow: f.slow, Reason: f.reason, At: at}
 }
 
 func (w *watch) listLoop(ctx context.Context) {
@@ -242,7 +237,10 @@ func (w *watch) listLoop(ctx context.Context) {
 		if err != nil {
 			models = nil
 		}
-		w.deliver(ctx, func() { w.sink.Listed(w.target, models, err) })
+		w.deliver(ctx, func() {
+			w.learnModel(models)
+			w.sink.Listed(w.target, models, err)
+		})
 		pause := w.cfg.ModelsInterval
 		failures++
 		if err != nil {

@@ -46,10 +46,13 @@ type Measurement struct {
 	Err error
 }
 
-// Probe is a judgement of a target's health.
+// Probe is one attempt to find a target well.
 type Probe struct {
 	Healthy bool
-	// Reason says why not, such as "connection refused on port 8000".
+	// Refused: nobody listens there, which leaves no doubt. Slow: there was no answer
+	// in time.
+	Refused, Slow bool
+	// Reason says why it is not healthy, such as "connection refused on port 8000".
 	Reason string
 	// At is the watcher's clock's time of the answer.
 	At time.Time
@@ -60,6 +63,8 @@ type Probe struct {
 type Sink interface {
 	Scraped(t Target, s Scrape)
 	Probed(t Target, p Probe)
+	// Generated tells whether a request for one token was answered.
+	Generated(t Target, p Probe)
 	// Listed tells the models of a target, or why there is no list.
 	Listed(t Target, models []Model, err error)
 	// Measured tells of a target with a GPUURL.
@@ -86,8 +91,13 @@ type Config struct {
 	// ModelsInterval is between two lists of models, in the clock's time
 	// (default 5 s).
 	ModelsInterval time.Duration
-	// MaxConcurrent bounds the scrapes that run at once, and apart from them all
-	// other requests (default 64). A server that hangs is asked less and less
+	// GenerateInterval is between two requests for one token, in the clock's time; 0
+	// is never. After a failure it is a third.
+	GenerateInterval time.Duration
+	// GenerateTimeout bounds such a request, in wall time (default 10 s).
+	GenerateTimeout time.Duration
+	// MaxConcurrent bounds the scrapes that run at once, and apart from them the
+	// requests for a token and all others (default 64 each). A server that hangs is asked less and less
 	// often, so that hanging ones do not take all the places.
 	MaxConcurrent int
 	// Limits bound the pages.
@@ -109,6 +119,7 @@ func (c Config) withDefaults() Config {
 	c.ProbeInterval = orDefault(c.ProbeInterval, time.Second)
 	c.GPUInterval = orDefault(c.GPUInterval, time.Second)
 	c.ProbeTimeout = orDefault(c.ProbeTimeout, time.Second)
+	c.GenerateTimeout = orDefault(c.GenerateTimeout, 10*time.Second)
 	c.ModelsInterval = orDefault(c.ModelsInterval, 5*time.Second)
 	c.MaxConcurrent = orDefault(c.MaxConcurrent, 64)
 	if c.Logger == nil {
@@ -130,6 +141,7 @@ type Watcher struct {
 	sink    Sink
 	scrapes limiter
 	probes  limiter
+	tokens  limiter // requests for one
 
 	changed chan struct{}
 
@@ -148,6 +160,7 @@ func NewWatcher(cfg Config, sink Sink) *Watcher {
 		sink:    sink,
 		scrapes: make(limiter, cfg.MaxConcurrent),
 		probes:  make(limiter, cfg.MaxConcurrent),
+		tokens:  make(limiter, cfg.MaxConcurrent),
 		changed: make(chan struct{}, 1),
 		watches: make(map[string]*watch),
 	}

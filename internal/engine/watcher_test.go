@@ -197,7 +197,7 @@ func TestRefusedScrapeIsAFailedProbeAtOnce(t *testing.T) {
 			t.Fatalf("%d probes, want the first and the refusal", len(probes))
 		}
 		s := d.scrapes["a#1"]
-		want := Probe{Reason: "connection refused on port 8000", At: s[len(s)-1].End}
+		want := Probe{Refused: true, Reason: "connection refused on port 8000", At: s[len(s)-1].End}
 		if diff := cmp.Diff(want, probes[1]); diff != "" {
 			t.Errorf("probe (-want +got):\n%s", diff)
 		}

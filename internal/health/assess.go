@@ -85,7 +85,7 @@ func Assess(s *Signals) Assessment {
 	}
 	j.check(Probe, &s.Probe)
 	if s.Model == No {
-		j.limits(Models, 10, "model not loaded")
+		j.limits(Models, 10, "lists no model that is asked for")
 	}
 	j.check(Generation, &s.Generation)
 	j.gpu(s)

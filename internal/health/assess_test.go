@@ -48,7 +48,7 @@ func TestBands(t *testing.T) {
 
 		{"uncorrectable errors", func(s *Signals) { s.DoubleBit = Of(2) }, .2, Out, "0.20: 2 uncorrectable ECC errors"},
 		{"a GPU that is gone", func(s *Signals) { s.XID, s.Hottest = Of(79), Of(85) }, .2, Out, "0.20: XID 79: GPU has fallen off the bus"},
-		{"loading", func(s *Signals) { s.Model = No }, .1, Out, "0.10: model not loaded"},
+		{"loading", func(s *Signals) { s.Model = No }, .1, Out, "0.10: lists no model that is asked for"},
 
 		{"refused", func(s *Signals) { s.Probe = refused() }, 0, Failed, "0.00: connection refused on port 8000"},
 		{"three failures", func(s *Signals) { s.Probe = missed(3) }, 0, Failed, "0.00: timeout after 1s, 3 times in a row"},

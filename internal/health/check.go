@@ -24,7 +24,8 @@ const Recovery = (full - recoveryStart) / point * recoveryStep
 //	recovering ── a failure ──▶ 0.3 until the next success, from which it counts anew
 //
 // So a pod that is well does not flap on a failure or two, and one that does flap
-// does not get above 0.3. The zero Check has not been tried.
+// does not get above 0.3. The zero Check has not been tried, and is not known before
+// a success or three failures.
 type Check struct {
 	state  state
 	misses int           // in a row
@@ -35,7 +36,7 @@ type Check struct {
 type state uint8
 
 const (
-	untried state = iota
+	untried state = iota // or not often enough
 	well
 	failed
 	recovering
@@ -76,7 +77,7 @@ func (c *Check) Hinder(at time.Duration, reason string) {
 }
 
 func (c *Check) miss(at time.Duration, reason string) {
-	if c.state == untried || c.recovered(at) {
+	if c.recovered(at) {
 		c.state = well
 	}
 	c.misses++
@@ -101,7 +102,10 @@ type Standing struct {
 
 // Standing tells where the check stands.
 func (c *Check) Standing(now time.Duration) Standing {
-	s := Standing{Known: c.state != untried, Failed: c.state == failed, Misses: c.misses}
+	if c.state == untried {
+		return Standing{}
+	}
+	s := Standing{Known: true, Failed: c.state == failed, Misses: c.misses}
 	if c.state == recovering && !c.recovered(now) {
 		s.Recovered = recoveryStart
 		if c.misses == 0 {

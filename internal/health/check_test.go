@@ -15,7 +15,9 @@ func TestCheck(t *testing.T) {
 	}{
 		{"not tried", "...", Standing{}},
 		{"well", "s", Standing{Known: true}},
-		{"a failure before any success", "f", Standing{Known: true, Misses: 1, Reason: "f"}},
+		{"two failures before any success", "ff", Standing{}},
+		{"three", "fff", Standing{Known: true, Failed: true, Misses: 3, Reason: "f"}},
+		{"a success after two", "ffs", Standing{Known: true}},
 		{"two failures", "ssff", Standing{Known: true, Misses: 2, Reason: "f"}},
 		{"a success in between", "sffsff", Standing{Known: true, Misses: 2, Reason: "f"}},
 		{"well again after two", "sffs", Standing{Known: true}},

@@ -252,7 +252,7 @@ func TestRefusals(t *testing.T) {
 	t.Run("all excluded names each reason", func(t *testing.T) {
 		f := newFleet(t, 2, nil)
 		for _, target := range f.pool.Targets() {
-			f.pool.Probed(target, engine.Probe{Reason: "connection refused", At: time.Now()})
+			f.pool.Probed(target, engine.Probe{Refused: true, Reason: "connection refused", At: time.Now()})
 		}
 		if s, text := status(f); s != 503 || !strings.Contains(text, "pod-00 unhealthy, pod-01 unhealthy") {
 			t.Errorf("%d %s", s, text)

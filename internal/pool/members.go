@@ -118,6 +118,7 @@ func (p *Pool) rearrange() {
 	sizes := []int{p.cfg.BlockSize}
 	for _, e := range p.endpoints {
 		e.models = c.serves(e)
+		e.vitals.model = c.loaded(e, p.cfg.Models)
 		if !slices.Contains(sizes, e.blockSize) {
 			sizes = append(sizes, e.blockSize)
 		}
@@ -182,6 +183,7 @@ func (e *endpoint) forget() {
 		waiting: none, reportedLoad: none, gpuLoad: none, runningLoad: none, kvLoad: none, probe: none, reportHealth: none,
 		adapters: adapterList{reading: none}, reportedAdapters: adapterList{reading: none}, scrapedAdapters: adapterList{reading: none},
 		cache: none, reportedCache: noneFor("unknown: no status report from this pod"), running: none,
+		vitals: unfelt(),
 		report: reportState{at: never}, engine: engineFacts{lastScrape: never, lastStart: never},
 	}
 }

@@ -120,6 +120,7 @@ type endpoint struct {
 	kvLoad                            reading
 	probe                             reading
 	reportHealth                      reading
+	vitals                            vitals
 	adapters                          adapterList
 	models                            []string // base models it serves; nil = not known
 	cache                             reading  // when the cache state was last confirmed; value unused

@@ -3,7 +3,6 @@ package pool
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -302,22 +301,6 @@ func TestReadings(t *testing.T) {
 				t.Errorf("load %v when the report is 7 s old, want KV usage", s.Utilization)
 			}
 		})
-	})
-	t.Run("a pod is as healthy as its worst signal, with its reason", func(t *testing.T) {
-		p, _ := newPool(t, "a")
-		p.Probed(p.target("a"), engine.Probe{Healthy: true, At: time.Now()})
-		p.send(t, &report.Report{Pod: "a", Epoch: 1, Seq: 1, Full: true, Model: "m", Health: new(.7)})
-		if s := p.state(t, "a"); s.Health.Value != .7 || !strings.Contains(s.Notes[score.Health], "0.70") {
-			t.Errorf("health %v, notes %v", s.Health, s.Notes)
-		}
-		p.Refused("a", "127.0.0.1:8000", "connection refused")
-		if s := p.state(t, "a"); s.Health.Value != 0 || s.Notes[score.Health] != "connection refused" {
-			t.Errorf("health %v, notes %v", s.Health, s.Notes)
-		}
-		p.Probed(p.target("a"), engine.Probe{Healthy: true, At: time.Now().Add(-time.Second)})
-		if s := p.state(t, "a"); s.Health.Value != 0 {
-			t.Error("a probe from before the refusal made the pod well")
-		}
 	})
 	t.Run("a reading names the series it was read from", func(t *testing.T) { // case M4
 		p, _ := newPool(t, "a")

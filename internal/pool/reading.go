@@ -12,10 +12,14 @@ type Limits struct {
 	Metrics time.Duration // scrapes and probes; default 5 s
 	Reports time.Duration // pushed reports; default 3 × the report interval of 2 s
 	Events  time.Duration // KV events whose connection is lost; default 30 s
+	// Generation is for 1-token probes; default 3 × their interval of 30 s.
+	Generation time.Duration
 }
 
 // DefaultLimits are the limits of the specification.
-var DefaultLimits = Limits{Metrics: 5 * time.Second, Reports: 6 * time.Second, Events: 30 * time.Second}
+var DefaultLimits = Limits{
+	Metrics: 5 * time.Second, Reports: 6 * time.Second, Events: 30 * time.Second, Generation: 90 * time.Second,
+}
 
 func (l Limits) of(s score.Source) instant {
 	switch s {
@@ -91,18 +95,6 @@ func fresh(now instant, l Limits, readings ...reading) reading {
 	return best
 }
 
-// worst returns the lower of two readings that are both fresh, else the one
-// that is: a pod is as healthy as its worst signal.
-func worst(now instant, l Limits, a, b reading) reading {
-	if now <= a.expires(l) && now <= b.expires(l) {
-		if b.value < a.value {
-			return b
-		}
-		return a
-	}
-	return fresh(now, l, a, b)
-}
-
 // The readings of a decision whose age the hot path computes.
 const (
 	ofCache = iota
@@ -127,10 +119,11 @@ func (e *endpoint) arrange(now instant, l Limits) {
 	e.adapters = e.loadedAdapters(now, l)
 	e.arrangeCache(now, l)
 	load := e.load(now, l)
-	health := worst(now, l, e.probe, e.reportHealth)
+	health, until := e.feel(now, l)
 	for i, r := range [aged]reading{e.cache, load, e.waiting, health, e.adapters.reading} {
 		e.ages.at[i], e.ages.expires[i] = r.at, r.expires(l)
 	}
+	e.ages.expires[ofHealth] = until
 	e.base.Cache, e.base.Utilization = e.cache.shown(), load.shown()
 	e.base.Waiting, e.base.Health = e.waiting.shown(), health.shown()
 	e.base.AdapterState = e.adapters.shown().State

@@ -210,9 +210,6 @@ func (p *Pool) learn(e *endpoint, r *report.Report, cache bool, gone func(uint64
 	}
 	if r.Health != nil {
 		e.reportHealth = reading{value: *r.Health, at: now, source: score.SourceReport}
-		if *r.Health < 1 {
-			e.reportHealth.note = fmt.Sprintf("%.2f as the pod itself reports", *r.Health)
-		}
 	}
 	if r.Adapters != nil {
 		e.reportedAdapters = adapterList{reading: reading{at: now, source: score.SourceReport}, names: slices.Clone(r.Adapters)}

@@ -106,9 +106,10 @@ func (p *Pool) Measured(t engine.Target, m engine.Measurement) {
 		return
 	}
 	at := p.since(m.At)
-	if at < e.gpuLoad.at {
+	if at < e.vitals.measured {
 		return
 	}
+	e.measured(&m.GPU, at)
 	e.gpuLoad = none
 	if u := m.GPU.Utilization; u.Known {
 		e.gpuLoad = reading{value: u.V, at: at, source: score.SourceDCGM, note: u.Series}
@@ -148,25 +149,13 @@ func (p *Pool) Probed(t engine.Target, probe engine.Probe) {
 	}
 }
 
-func (p *Pool) probed(e *endpoint, probe engine.Probe) {
-	at := p.since(probe.At)
-	if at < e.probe.at {
-		return // something newer is known: a connection that was refused meanwhile
-	}
-	e.probe = reading{value: 1, at: at, source: score.SourceProbe}
-	if !probe.Healthy {
-		e.probe.value, e.probe.note = 0, probe.Reason
-	}
-	e.arrange(p.now(), p.cfg.Limits)
-}
-
 // Refused says that a connection to the endpoint was refused: it counts as
-// failed until a probe finds it well.
+// failed until a probe finds it well, from when it recovers.
 func (p *Pool) Refused(name, address, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.byKey[key{name, address}]; e != nil {
-		p.probed(e, engine.Probe{Reason: reason, At: p.cfg.Clock.Now()})
+		p.probed(e, engine.Probe{Refused: true, Reason: reason, At: p.cfg.Clock.Now()})
 	}
 }
 
@@ -178,9 +167,10 @@ func (p *Pool) Listed(t engine.Target, models []engine.Model, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.byID[t.ID]
-	if e == nil || slices.Equal(e.listed, models) {
+	if e == nil || e.listed != nil && slices.Equal(e.listed, models) {
 		return
 	}
 	e.listed = slices.Clone(models)
 	p.rearrange()
+	e.arrange(p.now(), p.cfg.Limits)
 }

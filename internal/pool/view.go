@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/health"
 	"github.com/eppctl/eppctl/internal/kvfeed"
 	"github.com/eppctl/eppctl/score"
 )
@@ -24,6 +25,8 @@ type View struct {
 	LastError         string
 	LastScrape        time.Time // zero = none yet
 	Listed            bool      // it has said which models it serves
+	// Health is what the health in State was judged by; nil when that is not fresh.
+	Health *health.Assessment
 
 	ReportEpoch, ReportSeq uint64
 	LastReport             time.Time // zero = none yet
@@ -85,8 +88,9 @@ func (p *Pool) treeBlocks(e *endpoint) (n int) {
 func (p *Pool) view(e *endpoint, now instant) View {
 	running := e.running.shown()
 	age(&running, now, e.running.at, e.running.expires(p.cfg.Limits))
-	return View{
-		State: e.state(now, p.cfg.Limits), TreeBlocks: p.treeBlocks(e),
+	state := e.state(now, p.cfg.Limits)
+	v := View{
+		State: state, TreeBlocks: p.treeBlocks(e),
 		Running: running,
 		Engine:  e.engine.kind, Ranks: e.engine.ranks, BlockSize: e.engine.blockSize, Blocks: e.engine.blocks,
 		Scrapes: e.engine.scrapes, Failures: e.engine.failures, LastError: e.engine.lastError, Listed: e.listed != nil,
@@ -94,6 +98,10 @@ func (p *Pool) view(e *endpoint, now instant) View {
 		ReportEpoch: e.report.epoch, ReportSeq: e.report.seq, LastReport: p.time(e.report.at), Reports: e.report.count,
 		ReportGaps: e.report.gaps, Resyncs: e.report.resyncs,
 	}
+	if state.Health.State == score.Known {
+		v.Health = new(e.vitals.assessment)
+	}
+	return v
 }
 
 // InFlight is the ledger: the requests that were given to endpoints and have
