@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/sim"
 	"github.com/eppctl/eppctl/internal/tokens"
@@ -56,6 +58,23 @@ func TestEnginesOwnTokens(t *testing.T) {
 				t.Errorf("mismatches are %s", got)
 			}
 		})
+	}
+}
+
+// Requests that come through Envoy are asked for too, in however many pieces.
+func TestEnginesOwnTokensThroughEnvoy(t *testing.T) {
+	r := start(t, ownTokens(tokens.SourceEngine))
+	conn := r.grpc(r.at.Extproc, anyTLS())
+	defer conn.Close()
+	body := fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":1}`, r.model, words("p", 64))
+	e := r.begin(conn, "pieces")
+	e.send(&extproc.ProcessingRequest{Request: &extproc.ProcessingRequest_RequestBody{
+		RequestBody: &extproc.HttpBody{Body: []byte(body[:50])},
+	}})
+	e.finish(body[50:])
+	rec := r.completed("pieces")
+	if rec.Request.TokensFrom != tokens.FromEngine || rec.Request.PromptTokens != 65 { // with the mark
+		t.Errorf("%d ids from %s", rec.Request.PromptTokens, rec.Request.TokensFrom)
 	}
 }
 
