@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/internal/sim"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -17,6 +18,9 @@ type serveFlags struct {
 	simSpeed                           float64
 	simProfile, simModel, simLoad      string
 	simAdapters                        []string
+	simEvents                          bool
+	simEventsAs                        string
+	simEventLoss                       float64
 	simLoadLimit                       int
 	simLoadRate                        float64
 	simLoadStay                        bool
@@ -73,11 +77,12 @@ func (f *serveFlags) register(c *cobra.Command) {
 		fs.StringVar(&f.maxBodies, "max-bodies", "256MiB", "`SIZE` of the memory for request bodies in flight, of the gateway and of ext_proc each")
 	})
 	for flag, values := range map[string][]string{
-		"sim-profile": {"llama-8b", "llama-70b"},
-		"preset":      score.PresetNames(),
-		"saturation":  {"relax", "reject"},
-		"policy":      {"scores", "random", "round-robin", "least-connections"},
-		"log-level":   {"trace", "debug", "info", "warn", "error"},
+		"sim-profile":   {"llama-8b", "llama-70b"},
+		"sim-events-as": sim.EventEncodings(),
+		"preset":        score.PresetNames(),
+		"saturation":    {"relax", "reject"},
+		"policy":        {"scores", "random", "round-robin", "least-connections"},
+		"log-level":     {"trace", "debug", "info", "warn", "error"},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, oneOf(values...)) // fails only for a flag that is not there
 	}
@@ -91,6 +96,9 @@ func (f *serveFlags) registerSim(fs *pflag.FlagSet) {
 	fs.StringVar(&f.simModel, "sim-model", "", "`NAME` of the base model that the pods serve")
 	fs.StringSliceVar(&f.simAdapters, "sim-adapters", nil, "LoRA adapters that the pods can load, as `NAME[:RANK],...`")
 	fs.IntVar(&f.simMaxAdapters, "sim-max-adapters", 4, "a pod holds `N` LoRA adapters at once")
+	fs.BoolVar(&f.simEvents, "sim-events", false, "let the pods publish KV events over ZMQ, as vLLM does")
+	fs.StringVar(&f.simEventsAs, "sim-events-as", "vllm-0.24", "encode the KV events as `VERSION` did: vllm-0.8 up to vllm-0.24, sglang-array or sglang-map")
+	fs.Float64Var(&f.simEventLoss, "sim-event-loss", 0, "lose this `SHARE` of the messages with KV events, 0 to 1")
 	fs.IntVar(&f.simSpot, "sim-spot", 0, "give the last `N` pods the price of a spot A10G, for scorers that know prices")
 }
 

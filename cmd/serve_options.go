@@ -123,6 +123,8 @@ func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 			alone = "--" + given.Name + " needs --sim-load RATE or --sim-load FILE"
 		case strings.HasPrefix(given.Name, "sim-") && f.sim == 0:
 			alone = "--" + given.Name + " needs --sim N"
+		case (given.Name == "sim-events-as" || given.Name == "sim-event-loss") && !f.simEvents:
+			alone = "--" + given.Name + " needs --sim-events"
 		}
 	})
 	switch {
@@ -151,6 +153,8 @@ func (f *serveFlags) checkSim() error {
 		return fmt.Errorf("--sim-blocks: must be at least 1, got %d", f.simBlocks)
 	case f.simMaxAdapters < 1:
 		return fmt.Errorf("--sim-max-adapters: must be at least 1, got %d", f.simMaxAdapters)
+	case !(f.simEventLoss >= 0 && f.simEventLoss <= 1):
+		return fmt.Errorf("--sim-event-loss: must be between 0 and 1, got %v", f.simEventLoss)
 	case f.simSpot < 0 || f.simSpot > f.sim:
 		return fmt.Errorf("--sim-spot: must be between 0 and the %d pods of --sim, got %d", f.sim, f.simSpot)
 	}
@@ -163,6 +167,7 @@ func (f *serveFlags) simOptions(o *serve.Options, s *cli.Streams) error {
 	}
 	o.Sim = &serve.Sim{
 		Pods: f.sim, Blocks: f.simBlocks, Speed: f.simSpeed, Profile: f.simProfile, Model: f.simModel, MaxAdapters: f.simMaxAdapters, Spot: f.simSpot,
+		Events: f.simEvents, EventsAs: f.simEventsAs, EventLoss: f.simEventLoss,
 	}
 	for _, text := range f.simAdapters {
 		name, rank, ranked := strings.Cut(text, ":")

@@ -218,6 +218,7 @@ func (s *Server) buildFleet() (err error) {
 		Adapters: o.Adapters, MaxAdapters: o.MaxAdapters,
 		ReportURL: func() string { return "http://" + address(s.listeners.report) + "/v1/reports" },
 		OwnTokens: o.OwnTokens, ReportToken: s.opts.ReportToken, ReportInterval: config.Milliseconds(s.opts.Config.Intervals.PodReportMs),
+		Events: o.Events, EventsAs: o.EventsAs, EventLoss: o.EventLoss,
 		Logger: s.log,
 	})
 	if err != nil {
@@ -230,7 +231,7 @@ func (s *Server) buildFleet() (err error) {
 			price = cost.SpotA10G
 		}
 		s.fixed = append(s.fixed, pool.Member{
-			Name: p.Name, Address: p.Address, URL: p.URL,
+			Name: p.Name, Address: p.Address, URL: p.URL, Events: p.Events, Replay: p.Replay,
 			Annotations: map[string]string{cost.PriceKey: strconv.FormatFloat(price, 'f', -1, 64)},
 		})
 	}

@@ -63,6 +63,11 @@ type Sim struct {
 	Spot         int // pods, the last ones, that are labelled with the price of a spot A10G
 	// OwnTokens gives the engines ids that are not the approximate ones.
 	OwnTokens bool
+	// Events makes the pods publish KV events, in the encoding of EventsAs ("" for
+	// the newest), of which EventLoss is the share of batches that get lost, 0..1.
+	Events    bool
+	EventsAs  string
+	EventLoss float64
 }
 
 // Addresses are the real addresses of the listeners, "" where there is none.

@@ -257,17 +257,22 @@ func everywhere(hostPort string) string {
 	return "tcp://*" + hostPort[strings.LastIndexByte(hostPort, ':'):]
 }
 
+// EventEncodings names what Config.EventsAs may be, the oldest first.
+func EventEncodings() (names []string) {
+	for g := kvevent.ArrayV08; g <= kvevent.SGLangMap; g++ {
+		names = append(names, g.String())
+	}
+	return names
+}
+
 // generationNamed finds an encoding; "" is vLLM's newest.
 func generationNamed(name string) (kvevent.Generation, error) {
 	if name == "" {
 		return kvevent.MapV24, nil
 	}
-	var names []string
-	for g := kvevent.ArrayV08; g <= kvevent.SGLangMap; g++ {
-		if g.String() == name {
-			return g, nil
-		}
-		names = append(names, g.String())
+	names := EventEncodings()
+	if i := slices.Index(names, name); i >= 0 {
+		return kvevent.Generation(i), nil
 	}
-	return 0, fmt.Errorf("no generation %q of events; there are %s", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("encode events: no version %q; there are %s", name, strings.Join(names, ", "))
 }
