@@ -42,6 +42,7 @@ type Pod struct {
 	Engine  PodEngine         `json:"engine"`
 	Scrapes PodScrapes        `json:"scrapes"`
 	Reports PodReports        `json:"reports"`
+	Streams []PodStream       `json:"streams,omitempty"` // of KV events, one for each rank
 	Labels  map[string]string `json:"labels,omitempty"`
 }
 
@@ -128,7 +129,8 @@ func podOf(v *pool.View, w *score.Weights) Pod {
 		Reports: PodReports{
 			Total: v.Reports, Epoch: v.ReportEpoch, Seq: v.ReportSeq, Last: timeOrNull(v.LastReport), Gaps: v.ReportGaps, Resyncs: v.Resyncs,
 		},
-		Labels: maps.Clone(s.Labels),
+		Streams: streamsOf(v),
+		Labels:  maps.Clone(s.Labels),
 	}
 	if s.Cache.State != score.Unknown {
 		p.Cache.Blocks = new(v.TreeBlocks)

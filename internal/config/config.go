@@ -45,6 +45,7 @@ type Config struct {
 	Extproc   Extproc   `yaml:"extproc" json:"extproc"`
 	Intervals Intervals `yaml:"intervals" json:"intervals"`
 	Staleness Staleness `yaml:"staleness" json:"staleness"`
+	Events    Events    `yaml:"events" json:"events"`
 	Tokens    Tokens    `yaml:"tokens" json:"tokens"`
 	BlockSize int       `yaml:"blockSize" json:"blockSize"`
 	// AllowHeaders names the request headers that custom scorers may see.
@@ -125,6 +126,7 @@ func Default() Config {
 		Extproc:          Extproc{MaxStreams: 20_000, BodyTimeoutSeconds: 60, IdleTimeoutSeconds: 3600, EndTimeoutSeconds: 300},
 		Intervals:        Intervals{PodReportMs: 2000, ScrapeMs: 200, ProbeMs: 1000},
 		Staleness:        Staleness{MetricsSeconds: 5},
+		Events:           Events{Enabled: true, Port: 5557, OnGap: gapKeep, Tiers: []string{"gpu"}, LimitSeconds: 30},
 		Tokens:           Tokens{Source: string(tokens.SourceAuto), TimeoutMs: 150, CacheMiB: 64},
 		BlockSize:        16,
 		ScorerDeadlineMs: 1,
@@ -204,7 +206,9 @@ func (c *Config) Warnings(w *score.Weights) []string {
 
 // PoolLimits are the staleness limits in the pool's form.
 func (c *Config) PoolLimits() pool.Limits {
-	l := pool.Limits{Metrics: Seconds(c.Staleness.MetricsSeconds), Reports: Seconds(c.Staleness.ReportsSeconds)}
+	l := pool.Limits{
+		Metrics: Seconds(c.Staleness.MetricsSeconds), Reports: Seconds(c.Staleness.ReportsSeconds), Events: Seconds(c.Events.LimitSeconds),
+	}
 	if l.Reports == 0 {
 		l.Reports = min(3*Milliseconds(c.Intervals.PodReportMs), day)
 	}

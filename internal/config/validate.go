@@ -45,6 +45,7 @@ func (c *Config) Validate(custom []score.CustomWeight) error {
 		within("extproc.fallbacks", c.Extproc.Fallbacks, 0, mostFallbacks),
 		within("extproc.maxStreams", c.Extproc.MaxStreams, 1, mostStreams),
 		within("blockSize", c.BlockSize, 1, 1024),
+		between("events.limitSeconds", c.Events.LimitSeconds, s, leastInterval),
 		between("tokens.timeoutMs", c.Tokens.TimeoutMs, ms, leastInterval),
 		within("tokens.cacheMiB", c.Tokens.CacheMiB, 1, mostCacheMiB),
 		c.Tokens.validate(),
@@ -52,7 +53,7 @@ func (c *Config) Validate(custom []score.CustomWeight) error {
 	if c.Staleness.ReportsSeconds != 0 {
 		problems = append(problems, between("staleness.reportsSeconds", c.Staleness.ReportsSeconds, s, leastInterval))
 	}
-	problems = append(problems, c.validateModels()...)
+	problems = append(append(problems, c.Events.validate()...), c.validateModels()...)
 	return errors.Join(err, c.from.place(errors.Join(problems...)))
 }
 

@@ -18,9 +18,10 @@ type Stats struct {
 	Unconfirmed bool
 	Since       time.Time // it is connected, or not; zero: never yet
 	Connections uint64
-	LastError   string    // of connecting or of the connection that ended
-	LastMessage time.Time // by our clock; zero: none yet
-	PerSecond   float64   // events, of the last some ten seconds
+	LastError   string        // of connecting or of the connection that ended
+	LastMessage time.Time     // by our clock; zero: none yet
+	LastAge     time.Duration // since LastMessage
+	PerSecond   float64       // events, of the last some ten seconds
 
 	Messages     uint64
 	Unreadable   uint64 // messages whose frames are not those of a batch
@@ -29,7 +30,7 @@ type Stats struct {
 	OtherRank    uint64 // batches that say that they are another rank's
 
 	ReplaysFailed uint64 // of those that were done: they did not come to their end
-	ReplaysSpared uint64 // not asked for, so soon after the one before
+	ReplaysSpared uint64 // counted as done, and not asked for so soon after the one before
 }
 
 // window is about how far back a rate looks.

@@ -97,7 +97,8 @@ func (s *stream) connected() bool {
 func (s *stream) Stats() Stats {
 	s.mu.Lock()
 	st, rank := s.stats, s.rank
-	st.PerSecond = s.rate.of(s.feeds.cfg.Clock.Now())
+	now := s.feeds.cfg.Clock.Now()
+	st.PerSecond, st.LastAge = s.rate.of(now), max(0, now.Sub(st.LastMessage))
 	s.mu.Unlock()
 	if rank != nil {
 		st.Stats = rank.Stats()

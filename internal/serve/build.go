@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	crand "crypto/rand"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/engine"
 	"github.com/eppctl/eppctl/internal/gateway"
+	"github.com/eppctl/eppctl/internal/kvfeed"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
@@ -46,6 +48,7 @@ type Server struct {
 	extproc   *extprocServer // nil without an address
 	health    *health
 	watcher   *engine.Watcher
+	feeds     *kvfeed.Feeds // nil without KV events
 	fleet     *sim.Fleet    // nil without --sim
 	fixed     []pool.Member // of the command line and the fleet
 	endpoints *endpointsWatch
@@ -133,6 +136,7 @@ func (s *Server) buildPool() error {
 		ProbeInterval:  config.Milliseconds(c.Intervals.ProbeMs),
 		Logger:         s.log,
 	}, s.pool)
+	s.buildFeeds()
 	if s.opts.EndpointsFile != "" {
 		s.endpoints = &endpointsWatch{path: s.opts.EndpointsFile, logger: s.log, set: func(m []pool.Member) error {
 			return s.setMembers(slices.Concat(s.fixed, m))
@@ -168,6 +172,9 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 		Recorder: s.ring.Stats,
 		Weights:  func() *score.Weights { return s.picker.Weights() },
 		Open:     func() int { return s.picker.Open() },
+	}
+	if s.feeds != nil {
+		sources.Streams = s.streams
 	}
 	if s.files != nil {
 		sources.FilesFailed = func() uint64 { return s.files.Stats().Errors }
@@ -231,7 +238,7 @@ func (s *Server) buildFleet() (err error) {
 			price = cost.SpotA10G
 		}
 		s.fixed = append(s.fixed, pool.Member{
-			Name: p.Name, Address: p.Address, URL: p.URL, Events: p.Events, Replay: p.Replay,
+			Name: p.Name, Address: p.Address, URL: p.URL, Events: cmp.Or(p.Events, pool.EventsOff), Replay: p.Replay,
 			Annotations: map[string]string{cost.PriceKey: strconv.FormatFloat(price, 'f', -1, 64)},
 		})
 	}

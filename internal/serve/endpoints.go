@@ -59,6 +59,8 @@ type endpointsFile struct {
 		MaxRunning  int               `json:"maxRunning"`
 		Engine      string            `json:"engine"`
 		GPUMetrics  string            `json:"gpuMetrics"`
+		Events      string            `json:"events"`
+		Replay      string            `json:"replay"`
 		NotReady    bool              `json:"notReady"`
 		Terminating bool              `json:"terminating"`
 	} `json:"endpoints"`
@@ -102,9 +104,11 @@ func ParseEndpoints(b []byte) ([]pool.Member, error) {
 		}
 		m.Labels, m.Annotations, m.MaxRunning = e.Labels, e.Annotations, e.MaxRunning
 		m.NotReady, m.Terminating = e.NotReady, e.Terminating
-		m.Engine, m.GPUURL = e.Engine, e.GPUMetrics
-		if err := checkSources(&m); err != nil {
-			problems = append(problems, fmt.Errorf("endpoints[%d]: %w", i, err))
+		m.Engine, m.GPUURL, m.Events, m.Replay = e.Engine, e.GPUMetrics, e.Events, e.Replay
+		for _, err := range []error{checkSources(&m), checkEvents(&m)} {
+			if err != nil {
+				problems = append(problems, fmt.Errorf("endpoints[%d]: %w", i, err))
+			}
 		}
 		members = append(members, m)
 	}

@@ -59,6 +59,11 @@ func TestParseEndpointsNamesThePlace(t *testing.T) {
 		{"engine of no name", "endpoints: [{name: a, url: http://h:1, engine: VLLM}]", `endpoints[0]: engine "VLLM": must be vllm, sglang or trtllm`},
 		{"GPU page without a host", "endpoints: [{name: a, url: http://h:1, gpuMetrics: h:9400}]", "endpoints[0]: gpuMetrics: must be the URL"},
 		{"GPU page with a password", "endpoints: [{name: a, url: http://h:1, gpuMetrics: 'http://u:p@h:9400'}]", "endpoints[0]: gpuMetrics"},
+		{"events of a port", "endpoints: [{name: a, url: http://h:1, events: 5557}]", "events"},
+		{"events without a port", "endpoints: [{name: a, url: http://h:1, events: tcp://h}]", "endpoints[0]: events: must be off or an address"},
+		{"events everywhere", "endpoints: [{name: a, url: http://h:1, events: 'tcp://*:5557'}]", "endpoints[0]: events: must be off or an address"},
+		{"replay of another kind", "endpoints: [{name: a, url: http://h:1, events: tcp://h:5557, replay: ipc://x}]", "endpoints[0]: replay: must be an address"},
+		{"replay without events", "endpoints: [{name: a, url: http://h:1, replay: tcp://h:5657}]", "endpoints[0]: replay: is of no use"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := ParseEndpoints([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.problem) {
@@ -69,12 +74,15 @@ func TestParseEndpointsNamesThePlace(t *testing.T) {
 }
 
 func TestParseEndpointsSources(t *testing.T) {
-	members, err := ParseEndpoints([]byte("endpoints: [{name: a, url: http://h:1, engine: sglang, gpuMetrics: https://h:9400/metrics}]"))
+	members, err := ParseEndpoints([]byte("endpoints: [{name: a, url: http://h:1, engine: sglang, gpuMetrics: https://h:9400/metrics, events: tcp://h:5557, replay: tcp://h:5657}, {name: b, url: http://h:2, events: 'off'}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if m := members[0]; m.Engine != "sglang" || m.GPUURL != "https://h:9400/metrics" {
 		t.Errorf("engine %q, GPU page %q", m.Engine, m.GPUURL)
+	}
+	if a, b := members[0], members[1]; a.Events != "tcp://h:5557" || a.Replay != "tcp://h:5657" || b.Events != pool.EventsOff {
+		t.Errorf("events at %q, replay at %q; events of the second at %q", a.Events, a.Replay, b.Events)
 	}
 }
 

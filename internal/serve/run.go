@@ -64,6 +64,9 @@ func (s *Server) start(ctx context.Context, g *errgroup.Group) {
 		})
 	}
 	runners := []func(context.Context) error{s.watcher.Run}
+	if s.feeds != nil {
+		runners = append(runners, s.feeds.Run, s.follow)
+	}
 	if s.extproc != nil {
 		g.Go(s.extproc.serve)
 		if s.extproc.certs != nil {

@@ -69,6 +69,9 @@ func (m *Metrics) scrape(s Sources) {
 	if s.Pods != nil {
 		m.registry.MustRegister(newPodCollector(s.Pods, m.picks))
 	}
+	if s.Streams != nil {
+		m.registry.MustRegister(newStreamCollector(s.Streams))
+	}
 	if s.Open != nil {
 		m.gaugeFunc("epp_open_requests", "Picks that have not ended: the ledger.", func() float64 { return float64(s.Open()) })
 	}

@@ -22,6 +22,7 @@ type Sources struct {
 	Recorder func() record.Stats
 	Weights  func() *score.Weights // in force
 	Open     func() int            // picks that have not ended
+	Streams  func() []PodStreams   // of KV events
 	// FilesFailed counts decisions that could not be written to a file.
 	FilesFailed func() uint64
 }
