@@ -188,6 +188,19 @@ func (f *Feeds) SetTargets(targets []Target) {
 	signal(f.changed)
 }
 
+// Settled reports whether each of the targets is one of the feeds' by now, and
+// each of its streams was connected once or could not be.
+func (f *Feeds) Settled(targets []Target) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range targets {
+		if w := f.watches[t.ID]; w == nil || !w.found.Load() || w.untried.Load() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // signal wakes up who waits on a channel of one place, or is about to.
 func signal(c chan struct{}) {
 	select {

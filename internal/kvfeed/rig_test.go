@@ -60,13 +60,12 @@ func (h *hands) Scale() float64 { return 1 }
 
 // A rig is a pool and the feeds of its members.
 type rig struct {
-	t       *testing.T
-	clock   *hands
-	tree    *prefix.Tree
-	pool    *pool.Pool
-	feeds   *kvfeed.Feeds
-	members []pool.Member
-	log     *lines
+	t     *testing.T
+	clock *hands
+	tree  *prefix.Tree
+	pool  *pool.Pool
+	feeds *kvfeed.Feeds
+	log   *lines
 }
 
 const blockSize = 16

@@ -25,6 +25,7 @@ type stream struct {
 	log    *slog.Logger
 	stop   context.CancelFunc
 	done   chan struct{}
+	tried  func() // is called when it was connected once, or could not be
 
 	slot     prefix.Slot
 	decoder  kvevent.Decoder
@@ -54,6 +55,7 @@ func newStream(f *Feeds, t *Target, src source, stop context.CancelFunc) *stream
 func (s *stream) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.stop()
+	defer s.tried()
 	slot, ok := s.feeds.sink.RankOpened(s.target.ID, s.source.rank, s.Stats)
 	if !ok {
 		return
@@ -162,6 +164,7 @@ func (l listener) Connected(zmtp.Peer) {
 	l.silent, l.warned, l.topic, l.stranger = false, false, nil, false
 	l.log.InfoContext(l.ctx, "listening to KV events", slog.Bool("replay", l.source.replay != ""))
 	l.tell()
+	l.tried()
 }
 
 // Disconnected implements [zmtp.Handler].
@@ -182,6 +185,7 @@ func (l listener) Disconnected(_ zmtp.Peer, err error) {
 // Failed implements [zmtp.Handler].
 func (l listener) Failed(_ string, err error) {
 	l.note(func(st *Stats) { st.LastError = reason(err) })
+	l.tried()
 	if !l.silent {
 		l.silent = true
 		l.log.InfoContext(l.ctx, "no KV events yet: status reports count until there are some", slog.String("reason", reason(err)))

@@ -3,6 +3,7 @@ package kvfeed
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +25,9 @@ type watch struct {
 	told   chan struct{} // something became known
 
 	off bool // the engine has no events, and that was said
+
+	found   atomic.Bool  // it is known where the events are, or that this is not known
+	untried atomic.Int32 // streams that have neither been connected nor failed to
 
 	mu     sync.Mutex
 	engine string
@@ -78,6 +82,7 @@ func (w *watch) run(ctx context.Context) {
 	}()
 	for pause := firstAsk; ; pause = min(2*pause, lastAsk) {
 		w.arrange(ctx, streams, w.find(ctx, len(streams)))
+		w.found.Store(true)
 		if !w.rest(ctx, pause, streams) {
 			return
 		}
@@ -110,7 +115,9 @@ func (w *watch) arrange(ctx context.Context, streams map[int]*stream, found []so
 // start listens to a source.
 func (w *watch) start(ctx context.Context, src source) *stream {
 	ctx, stop := context.WithCancel(ctx)
+	w.untried.Add(1)
 	s := newStream(w.feeds, &w.target, src, stop)
+	s.tried = sync.OnceFunc(func() { w.untried.Add(-1) })
 	go s.run(ctx)
 	return s
 }

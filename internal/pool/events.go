@@ -236,19 +236,19 @@ func (e *endpoint) count(r *rank) {
 // it is whole.
 func eventsNote(counted []*rank, all int) string {
 	var notes []string
-	any := func(is func(s *kvfeed.State) bool) bool {
+	some := func(is func(s *kvfeed.State) bool) bool {
 		return slices.ContainsFunc(counted, func(r *rank) bool { return is(&r.state) })
 	}
 	switch {
-	case any(func(s *kvfeed.State) bool { return s.Degraded == kvindex.Gapped }):
+	case some(func(s *kvfeed.State) bool { return s.Degraded == kvindex.Gapped }):
 		notes = append(notes, "degraded: gap")
-	case any(func(s *kvfeed.State) bool { return s.Degraded == kvindex.JoinedLate }):
+	case some(func(s *kvfeed.State) bool { return s.Degraded == kvindex.JoinedLate }):
 		notes = append(notes, "joined late")
 	}
-	if any(func(s *kvfeed.State) bool { return s.Unconfirmed }) {
+	if some(func(s *kvfeed.State) bool { return s.Unconfirmed }) {
 		notes = append(notes, "nothing heard since the connection was lost")
 	}
-	if any(func(s *kvfeed.State) bool { return s.Hybrid }) {
+	if some(func(s *kvfeed.State) bool { return s.Hybrid }) {
 		notes = append(notes, "upper bound: hybrid attention")
 	}
 	if len(counted) < all {

@@ -109,25 +109,30 @@ func (p *Pool) place(e *endpoint, slot prefix.Slot, r *report.Report) order {
 		e.reportedCache = noneFor("unknown: the pod was restarted and has not reported in full")
 		e.arrange(p.now(), p.cfg.Limits)
 	}
-	place := next
-	if e.fed() {
-		place, s.skipped = beside, true
-	} else if !r.Full && (s.skipped || s.epoch != r.Epoch || s.seq == 0 || r.Seq != s.seq+1) {
-		place = broken
-		s.resyncs++
-		if s.epoch == r.Epoch && s.seq > 0 && r.Seq > s.seen+1 {
-			s.gaps += r.Seq - s.seen - 1
-		}
-	}
-	if place == next {
-		s.skipped = false
-	}
+	place := s.follow(r, e.fed())
 	s.seen = max(s.seen, r.Seq)
 	p.mu.Unlock()
 	if restarted {
 		p.cfg.Tree.Clear(slot)
 	}
 	return place
+}
+
+// follow is the place of a report that is not late.
+func (s *reportState) follow(r *report.Report, fed bool) order {
+	switch {
+	case fed:
+		s.skipped = true
+		return beside
+	case r.Full, !s.skipped && s.epoch == r.Epoch && s.seq > 0 && r.Seq == s.seq+1:
+		s.skipped = false
+		return next
+	}
+	s.resyncs++
+	if s.epoch == r.Epoch && s.seq > 0 && r.Seq > s.seen+1 {
+		s.gaps += r.Seq - s.seen - 1
+	}
+	return broken
 }
 
 // retire begins a new epoch.

@@ -145,14 +145,15 @@ func (s *Server) welcome(ctx, work context.Context) error {
 	return nil
 }
 
-// seenAll reports whether every pod was scraped and has listed its models.
+// seenAll reports whether every pod was scraped, has listed its models, and is
+// listened to if it publishes KV events.
 func (s *Server) seenAll() bool {
 	for _, v := range s.pool.Views() {
 		if v.Scrapes == 0 || !v.Listed {
 			return false
 		}
 	}
-	return true
+	return s.feeds == nil || s.feeds.Settled(s.pool.Feeds())
 }
 
 // untilTheEnd waits for the signal, for a part that fails, or for the end of
