@@ -118,13 +118,8 @@ func (f *serveFlags) checkExtproc(flags *pflag.FlagSet, address string) error {
 func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 	alone := ""
 	flags.Visit(func(given *pflag.Flag) {
-		switch {
-		case strings.HasPrefix(given.Name, "sim-load-") && f.simLoad == "":
-			alone = "--" + given.Name + " needs --sim-load RATE or --sim-load FILE"
-		case strings.HasPrefix(given.Name, "sim-") && f.sim == 0:
-			alone = "--" + given.Name + " needs --sim N"
-		case (given.Name == "sim-events-as" || given.Name == "sim-event-loss") && !f.simEvents:
-			alone = "--" + given.Name + " needs --sim-events"
+		if needs := f.needs(given.Name); needs != "" {
+			alone = "--" + given.Name + " needs " + needs
 		}
 	})
 	switch {
@@ -140,6 +135,19 @@ func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 		return nil
 	}
 	return f.checkSim()
+}
+
+// needs says without which other flag a flag would be ignored; "" for none.
+func (f *serveFlags) needs(flag string) string {
+	switch {
+	case strings.HasPrefix(flag, "sim-load-") && f.simLoad == "":
+		return "--sim-load RATE or --sim-load FILE"
+	case strings.HasPrefix(flag, "sim-") && f.sim == 0:
+		return "--sim N"
+	case (flag == "sim-events-as" || flag == "sim-event-loss") && !f.simEvents:
+		return "--sim-events"
+	}
+	return ""
 }
 
 // checkSim refuses fleets that can't be.

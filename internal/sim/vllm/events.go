@@ -65,9 +65,7 @@ func (r *recorder) stored(s *Sequence, i int) {
 	}
 	run := &r.batch.Stored[len(r.batch.Stored)-1]
 	run.IDs = append(run.IDs, BlockID(s.hashes[i]))
-	for at := i * TokensPerBlock; at < (i+1)*TokensPerBlock; at++ {
-		run.Tokens = append(run.Tokens, s.token(at))
-	}
+	run.Tokens = s.appendBlock(run.Tokens, i)
 	r.sequence, r.next = s, i+1
 }
 

@@ -58,11 +58,11 @@ func (l *listener) store(run Run) {
 		}
 		parent = l.prints[run.Parent]
 	}
-	for i, print := range appendFingerprints(nil, parent, run.Tokens) {
-		if run.IDs[i] != BlockID(print) {
+	for i, fp := range appendFingerprints(nil, parent, run.Tokens) {
+		if run.IDs[i] != BlockID(fp) {
 			l.t.Fatalf("block %d of a run is not of its tokens", i)
 		}
-		l.prints[run.IDs[i]] = print
+		l.prints[run.IDs[i]] = fp
 		l.copies[run.IDs[i]]++
 	}
 }

@@ -73,6 +73,18 @@ func (s *Sequence) token(i int) uint32 {
 	return s.Output[i-len(s.Prompt)]
 }
 
+// appendBlock appends the tokens of block i.
+func (s *Sequence) appendBlock(dst []uint32, i int) []uint32 {
+	from, to := i*TokensPerBlock, (i+1)*TokensPerBlock
+	if to <= len(s.Prompt) {
+		return append(dst, s.Prompt[from:to]...)
+	}
+	for ; from < to; from++ {
+		dst = append(dst, s.token(from))
+	}
+	return dst
+}
+
 // parent is the fingerprint in front of block i.
 func (s *Sequence) parent(i int) uint64 {
 	if i == 0 {
