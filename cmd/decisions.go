@@ -330,25 +330,29 @@ func seconds(v *float64) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// completePod offers the pods that recent decisions knew.
+// completePod offers the pods that the picker knows.
 func (f *decisionsFlags) completePod(s *cli.Streams) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
-		defer cancel()
-		quiet := router{server: f.router.server, quiet: true}
-		client, err := quiet.connect(ctx, s)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer client.Close()
-		pods, err := client.Pods(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var out []cobra.Completion
-		for _, p := range pods.Items {
-			out = append(out, cli.Sanitize(p.Pod))
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
+		return completePods(c.Context(), s, f.router)
 	}
+}
+
+func completePods(ctx context.Context, s *cli.Streams, r router) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	quiet := router{server: r.server, quiet: true}
+	client, err := quiet.connect(ctx, s)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer client.Close()
+	pods, err := client.Pods(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []cobra.Completion
+	for _, p := range pods.Items {
+		out = append(out, cli.Sanitize(p.Pod))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -62,8 +62,11 @@ func clientError(err error) error {
 	}
 	if e, ok := errors.AsType[*admin.RequestError](err); ok {
 		code := cli.ExitUsage
-		if e.Status >= 500 {
+		switch {
+		case e.Status >= 500:
 			code = cli.ExitError
+		case e.Code == admin.CodeNoSuchPod:
+			code = cli.ExitNotFound
 		}
 		return cli.WithHint(err, code, e.Hint)
 	}

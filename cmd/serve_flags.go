@@ -70,7 +70,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	flagGroup(c, "Addresses", f.registerAddresses)
 	flagGroup(c, "Behind Envoy (ext_proc)", f.registerExtproc)
 	flagGroup(c, "Operation", func(fs *pflag.FlagSet) {
-		fs.BoolVar(&f.allowWrite, "allow-write", false, "let the admin API change weights and log level")
+		fs.BoolVar(&f.allowWrite, "allow-write", false, "let the admin API change weights and log level, and drain pods")
 		fs.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, serve on for this `TIME` while clients may not know of it; then requests get as long to finish")
 		fs.StringVar(&f.logLevel, "log-level", "", "log from this `LEVEL` on: trace, debug, info, warn or error (default info)")
 		fs.StringVar(&f.maxBody, "max-body", "16MiB", "`SIZE` of the largest request body")

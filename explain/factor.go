@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/eppctl/eppctl/score"
 )
@@ -188,7 +189,11 @@ func unhealthyDetail(health *Input) string {
 		detail = fmt.Sprintf("health %s is below %s", number(*health.Value), number(score.HealthCutoff))
 	}
 	if health.Detail != "" {
-		detail += ": " + health.Detail
+		why := health.Detail
+		if health.Value != nil {
+			why = strings.TrimPrefix(why, fmt.Sprintf("%.2f: ", *health.Value)) // it was just said
+		}
+		detail += ": " + why
 	}
 	return detail
 }

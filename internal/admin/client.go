@@ -204,6 +204,14 @@ func (c *Client) Pods(ctx context.Context) (*PodList, error) {
 	return doc, c.get(ctx, "/v1/pods", nil, doc)
 }
 
+// Drain keeps new requests from a pod, or undoes it, and tells of its endpoints.
+func (c *Client) Drain(ctx context.Context, pod string, drained bool) (*PodList, error) {
+	doc := new(PodList)
+	return doc, c.document(ctx, call{
+		method: http.MethodPut, path: "/v1/pods/" + segment(pod) + "/drain", body: Drain{document("Drain"), &drained},
+	}, doc)
+}
+
 // Tree tells the prefix tree's figures.
 func (c *Client) Tree(ctx context.Context) (*Tree, error) {
 	doc := new(Tree)

@@ -11,6 +11,7 @@
 //	GET /v1/decisions/{id}        one by a unique prefix of its request or decision ID, or
 //	                              latest; ?nth=2 the one before the newest of a repeated ID
 //	GET /v1/pods                  what is known of each pod
+//	PUT /v1/pods/{pod}/drain      {"drained":true}: no new requests for it
 //	GET /v1/tree                  the prefix tree's figures
 //	GET /v1/ledger                requests that have not ended, by pod
 //	GET /v1/config                the configuration in force

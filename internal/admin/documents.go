@@ -201,6 +201,7 @@ const (
 	CodeNotFound          = "not-found"
 	CodeAmbiguous         = "ambiguous"
 	CodeNoSuchPath        = "no-such-path"
+	CodeNoSuchPod         = "no-such-pod"
 	CodeMethod            = "method-not-allowed"
 	CodeHost              = "host-not-allowed"
 	CodeOrigin            = "origin-not-allowed"

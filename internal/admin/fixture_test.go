@@ -23,6 +23,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/buildinfo"
 	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/health"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
@@ -149,6 +150,7 @@ func newDeps() Deps {
 // views are a pod that is well, one that nothing is known of, and one that left.
 func views() []pool.View {
 	well := pod("pod-1", 0, 2)
+	hot := health.Assess(&health.Signals{Hottest: health.Of(85), Warm: health.Yes, Reported: health.Of(.9)})
 	well.Adapters, well.MaxAdapters, well.Labels = []string{"fr"}, 4, map[string]string{"zone": "a"}
 	well.Pending, well.InFlight = 1, 2
 	blank := score.NewPod("pod-2", "10.0.0.2:8000")
@@ -159,7 +161,7 @@ func views() []pool.View {
 		{State: gone, Departed: true},
 		{State: blank, Scrapes: 4, Failures: 4, LastError: "HTTP 404 on port 8000", LastScrape: start},
 		{
-			State: well, TreeBlocks: 12, Running: score.Read(3, score.SourceMetrics), Engine: "vllm", BlockSize: 16, Blocks: 32768,
+			State: well, Health: &hot, TreeBlocks: 12, Running: score.Read(3, score.SourceMetrics), Engine: "vllm", BlockSize: 16, Blocks: 32768,
 			Ranks: []engine.Rank{
 				{Name: "0", Waiting: engine.Value{Known: true}, Running: engine.Value{Known: true, V: 3}, KVUsage: engine.Value{Known: true, V: .25}},
 				{Name: "1", Waiting: engine.Value{Known: true, V: 40}, Running: engine.Value{Reason: "NaN"}, KVUsage: engine.Value{Known: true, V: .5}},

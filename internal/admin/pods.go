@@ -37,6 +37,7 @@ type Pod struct {
 	Pending  int           `json:"pending"` // picks that report can't have seen
 	InFlight int           `json:"inFlight"`
 	Health   explain.Input `json:"health"`
+	Signals  *PodSignals   `json:"healthSignals,omitempty"` // null when health is not known
 	Adapters PodAdapters   `json:"adapters"`
 
 	Engine  PodEngine         `json:"engine"`
@@ -117,7 +118,7 @@ func podOf(v *pool.View, w *score.Weights) Pod {
 		Waiting: explain.RecordInput(s.Waiting, note(s, score.QueueDepth)),
 		Running: explain.RecordInput(v.Running, ""),
 		Pending: s.Pending, InFlight: s.InFlight,
-		Health: explain.RecordInput(s.Health, note(s, score.Health)),
+		Health: explain.RecordInput(s.Health, note(s, score.Health)), Signals: signalsOf(v.Health),
 		Adapters: PodAdapters{
 			State: s.AdapterState.String(), Loaded: slices.Clone(s.Adapters), Max: countOrNull(s.MaxAdapters),
 			Detail: note(s, score.AdapterMatch),
@@ -197,12 +198,19 @@ func (s *server) views() []pool.View {
 }
 
 func (s *server) pods(w http.ResponseWriter, r *http.Request) error {
+	return answer(w, r, s.podList(func(string) bool { return true }))
+}
+
+// podList lists the endpoints of the pods that are wanted.
+func (s *server) podList(wanted func(pod string) bool) PodList {
 	views, weights := s.views(), s.Picker.Weights()
 	list := PodList{Document: document("PodList"), Items: make([]Pod, 0, len(views))}
 	for i := range views {
-		list.Items = append(list.Items, podOf(&views[i], weights))
+		if wanted(views[i].State.Pod) {
+			list.Items = append(list.Items, podOf(&views[i], weights))
+		}
 	}
-	return answer(w, r, list)
+	return list
 }
 
 func (s *server) tree(w http.ResponseWriter, r *http.Request) error {

@@ -35,15 +35,17 @@ type Deps struct {
 	Decisions Decisions
 	Picker    Picker
 	Pods      func() []pool.View // departed ones with requests included
-	Tree      func() prefix.Stats
-	Config    func() any // in force, as it goes into JSON: without any secret
-	Level     *slog.LevelVar
-	Version   buildinfo.Info
-	Clock     clock.Clock  // the picker's, that "since=10m" counts back on
-	Sim       http.Handler // mounted at /v1/sim/; nil without a simulated fleet
-	Logger    *slog.Logger
+	// Drain keeps new requests from a pod, or undoes it; false: there is no such pod.
+	Drain   func(pod string, drained bool) bool
+	Tree    func() prefix.Stats
+	Config  func() any // in force, as it goes into JSON: without any secret
+	Level   *slog.LevelVar
+	Version buildinfo.Info
+	Clock   clock.Clock  // the picker's, that "since=10m" counts back on
+	Sim     http.Handler // mounted at /v1/sim/; nil without a simulated fleet
+	Logger  *slog.Logger
 
-	// AllowWrite lets PUT requests change weights and log level.
+	// AllowWrite lets PUT requests change weights and log level, and drain pods.
 	AllowWrite bool
 	// Hosts are names, beside those of loopback, that a request's Host may have
 	// when the server listens on loopback.
@@ -82,16 +84,17 @@ func NewServer(deps Deps) http.Handler {
 func (s *server) routes() map[string]map[string]handler {
 	get := func(h handler) map[string]handler { return map[string]handler{http.MethodGet: h} }
 	return map[string]map[string]handler{
-		"/healthz":           get(s.healthz),
-		"/v1/version":        get(s.version),
-		"/v1/decisions":      get(s.decisions),
-		"/v1/decisions/{id}": get(s.decision),
-		"/v1/pods":           get(s.pods),
-		"/v1/tree":           get(s.tree),
-		"/v1/ledger":         get(s.ledger),
-		"/v1/config":         get(s.config),
-		"/v1/config/weights": {http.MethodGet: s.weights, http.MethodPut: s.putWeights},
-		"/v1/log-level":      {http.MethodGet: s.level, http.MethodPut: s.putLevel},
+		"/healthz":             get(s.healthz),
+		"/v1/version":          get(s.version),
+		"/v1/decisions":        get(s.decisions),
+		"/v1/decisions/{id}":   get(s.decision),
+		"/v1/pods":             get(s.pods),
+		"/v1/pods/{pod}/drain": {http.MethodPut: s.putDrain},
+		"/v1/tree":             get(s.tree),
+		"/v1/ledger":           get(s.ledger),
+		"/v1/config":           get(s.config),
+		"/v1/config/weights":   {http.MethodGet: s.weights, http.MethodPut: s.putWeights},
+		"/v1/log-level":        {http.MethodGet: s.level, http.MethodPut: s.putLevel},
 	}
 }
 

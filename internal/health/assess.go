@@ -192,7 +192,7 @@ func (j *judgement) assessment(s *Signals) Assessment {
 	a := Assessment{Score: hundredths(min(max(full-j.sum, least), j.limit)), decided: j.limit < max(full-j.sum, least)}
 	if r := s.Reported; r.Known && r.V < 1 {
 		v := max(0, r.V)
-		j.found = append(j.found, Cost{Signal: Report, Points: 1 - v, Text: "as the pod itself reports", limit: true})
+		j.found = append(j.found, Cost{Signal: Report, Points: math.Round((1-v)*1e9) / 1e9, Text: "as the pod itself reports", limit: true})
 		if v < a.Score {
 			a.Score, a.decided = v, true
 		}

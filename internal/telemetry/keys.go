@@ -56,6 +56,10 @@ const (
 	KeyDecideUs  = "decideUs"
 	KeyTotalUs   = "totalUs"
 
+	KeyPod      = "pod"
+	KeyDrained  = "drained"
+	KeyInFlight = "inFlight"
+
 	KeyStatus          = "status"
 	KeyServedEndpoint  = "servedEndpoint"
 	KeyAttempts        = "attempts"

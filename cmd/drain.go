@@ -1,0 +1,91 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/eppctl/eppctl/internal/cli"
+)
+
+const drainLong = `Let a pod get no new requests. Those that run on it finish.
+
+Its health is 0 until 'eppctl undrain', until it leaves the pool, or until the picker
+is started again. Explanations name the operator as the reason. The picker has to
+allow it: 'eppctl serve --allow-write'.`
+
+const undrainLong = `Let a pod get requests again that was drained by hand.
+
+Its health is then what its probes, its reports and its GPUs say.`
+
+func newDrain(s *cli.Streams) *cobra.Command {
+	c := drainCommand(s, true)
+	c.Use, c.Short, c.Long = "drain POD", "Let a pod get no new requests", drainLong
+	c.Example = example(`
+			# Before its node is taken down
+			eppctl drain sim-1
+
+			# And back
+			eppctl undrain sim-1`)
+	return c
+}
+
+func newUndrain(s *cli.Streams) *cobra.Command {
+	c := drainCommand(s, false)
+	c.Use, c.Short, c.Long = "undrain POD", "Let a drained pod get requests again", undrainLong
+	c.Example = example(`
+			eppctl undrain sim-1`)
+	return c
+}
+
+func drainCommand(s *cli.Streams, drained bool) *cobra.Command {
+	var r router
+	c := &cobra.Command{
+		Args: onePod,
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completePods(c.Context(), s, r)
+		},
+		RunE: func(c *cobra.Command, args []string) error { return runDrain(c.Context(), s, &r, args[0], drained) },
+	}
+	flagGroup(c, "Where from", func(fs *pflag.FlagSet) { r.register(fs) })
+	return c
+}
+
+// onePod checks that a command got one pod.
+func onePod(c *cobra.Command, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return cli.WithHint(errors.New("no pod given"), cli.ExitUsage, fmt.Sprintf("name it as explanations do: '%s sim-1'", c.CommandPath()))
+	}
+	return cobra.ExactArgs(1)(c, args)
+}
+
+func runDrain(ctx context.Context, s *cli.Streams, r *router, pod string, drained bool) error {
+	client, err := r.connect(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	pods, err := client.Drain(ctx, pod, drained)
+	if err != nil {
+		return clientError(err)
+	}
+	running := 0
+	for _, p := range pods.Items {
+		running += p.InFlight
+	}
+	switch {
+	case !drained:
+		_, err = fmt.Fprintf(s.Out, "pod %s undrained\n", cli.Sanitize(pod))
+	case running == 0:
+		_, err = fmt.Fprintf(s.Out, "pod %s drained, nothing runs on it\n", cli.Sanitize(pod))
+	default:
+		_, err = fmt.Fprintf(s.Out, "pod %s drained, %d requests still run on it\n", cli.Sanitize(pod), running)
+	}
+	return err
+}
