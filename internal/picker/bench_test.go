@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/eppctl/eppctl/internal/kvfeed"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/report"
 )
@@ -40,6 +41,14 @@ func BenchmarkPick(b *testing.B) {
 			pick(b)
 		}
 	})
+	// The same with the caches told by events, of two ranks each.
+	b.Run("tokens=4096/pods=100/events", func(b *testing.B) {
+		f.listen(b, tokens)
+		b.ReportAllocs()
+		for b.Loop() {
+			pick(b)
+		}
+	})
 	b.Run("tokens=4096/pods=100/parallel", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
@@ -48,4 +57,23 @@ func BenchmarkPick(b *testing.B) {
 			}
 		})
 	})
+}
+
+// listen makes events tell the caches: of two ranks one holds as much of the prompt
+// as the pod has reported, and one half of it.
+func (f *fleet) listen(b *testing.B, tokens []uint32) {
+	b.Helper()
+	root := prefix.Root("m", "", "")
+	blocks := prefix.Fingerprints(nil, root, tokens, blockSize)
+	for i, t := range f.pool.Targets() {
+		for rank := range 2 {
+			slot, ok := f.pool.RankOpened(t.ID, rank, func() kvfeed.Stats { return kvfeed.Stats{} })
+			if !ok {
+				b.Fatalf("no slot for rank %d of %s", rank, t.Name)
+			}
+			b.Cleanup(func() { f.pool.RankClosed(slot) })
+			f.tree.Store(slot, root, blocks[:(i%64+1)*4/(rank+1)])
+			f.pool.RankChanged(slot, kvfeed.State{Connected: true, BlockSize: blockSize})
+		}
+	}
 }
