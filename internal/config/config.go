@@ -45,6 +45,7 @@ type Config struct {
 	Extproc   Extproc   `yaml:"extproc" json:"extproc"`
 	Intervals Intervals `yaml:"intervals" json:"intervals"`
 	Staleness Staleness `yaml:"staleness" json:"staleness"`
+	Probes    Probes    `yaml:"probes" json:"probes"`
 	Events    Events    `yaml:"events" json:"events"`
 	Tokens    Tokens    `yaml:"tokens" json:"tokens"`
 	BlockSize int       `yaml:"blockSize" json:"blockSize"`
@@ -105,6 +106,21 @@ type Staleness struct {
 	ReportsSeconds float64 `yaml:"reportsSeconds" json:"reportsSeconds"`
 }
 
+// Probes are requests for one token, which show that an engine still computes.
+type Probes struct {
+	Active          bool    `yaml:"active" json:"active"`
+	IntervalSeconds float64 `yaml:"intervalSeconds" json:"intervalSeconds"` // of the picker's clock
+	TimeoutSeconds  float64 `yaml:"timeoutSeconds" json:"timeoutSeconds"`   // of wall time
+}
+
+// Interval is 0 when they are off.
+func (p *Probes) Interval() time.Duration {
+	if !p.Active {
+		return 0
+	}
+	return Seconds(p.IntervalSeconds)
+}
+
 // Tokens says where the ids of prompts in words come from; its time is wall time.
 type Tokens struct {
 	// Source is one of package tokens; with auto, simulated pods are not asked, whose
@@ -126,6 +142,7 @@ func Default() Config {
 		Extproc:          Extproc{MaxStreams: 20_000, BodyTimeoutSeconds: 60, IdleTimeoutSeconds: 3600, EndTimeoutSeconds: 300},
 		Intervals:        Intervals{PodReportMs: 2000, ScrapeMs: 200, ProbeMs: 1000},
 		Staleness:        Staleness{MetricsSeconds: 5},
+		Probes:           Probes{IntervalSeconds: 30, TimeoutSeconds: 10},
 		Events:           Events{Enabled: true, Port: 5557, OnGap: gapKeep, Tiers: []string{"gpu"}, LimitSeconds: 30},
 		Tokens:           Tokens{Source: string(tokens.SourceAuto), TimeoutMs: 150, CacheMiB: 64},
 		BlockSize:        16,
@@ -208,6 +225,7 @@ func (c *Config) Warnings(w *score.Weights) []string {
 func (c *Config) PoolLimits() pool.Limits {
 	l := pool.Limits{
 		Metrics: Seconds(c.Staleness.MetricsSeconds), Reports: Seconds(c.Staleness.ReportsSeconds), Events: Seconds(c.Events.LimitSeconds),
+		Generation: min(3*Seconds(c.Probes.IntervalSeconds), day),
 	}
 	if l.Reports == 0 {
 		l.Reports = min(3*Milliseconds(c.Intervals.PodReportMs), day)

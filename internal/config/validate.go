@@ -16,6 +16,8 @@ const (
 	day           = 24 * time.Hour
 	leastInterval = time.Millisecond
 	leastDeadline = time.Microsecond
+	// leastProbe keeps requests for single tokens from becoming a load.
+	leastProbe = time.Second
 )
 
 // Bounds of the ext_proc server: a decision keeps no more pods in order, and each
@@ -38,6 +40,8 @@ func (c *Config) Validate(custom []score.CustomWeight) error {
 		between("intervals.scrapeMs", c.Intervals.ScrapeMs, ms, leastInterval),
 		between("intervals.probeMs", c.Intervals.ProbeMs, ms, leastInterval),
 		between("staleness.metricsSeconds", c.Staleness.MetricsSeconds, s, leastInterval),
+		between("probes.intervalSeconds", c.Probes.IntervalSeconds, s, leastProbe),
+		between("probes.timeoutSeconds", c.Probes.TimeoutSeconds, s, leastInterval),
 		between("scorerDeadlineMs", c.ScorerDeadlineMs, ms, leastDeadline),
 		between("extproc.bodyTimeoutSeconds", c.Extproc.BodyTimeoutSeconds, s, leastInterval),
 		between("extproc.idleTimeoutSeconds", c.Extproc.IdleTimeoutSeconds, s, leastInterval),

@@ -134,7 +134,10 @@ func (s *Server) buildPool() error {
 		Clock:          s.clock,
 		ScrapeInterval: config.Milliseconds(c.Intervals.ScrapeMs),
 		ProbeInterval:  config.Milliseconds(c.Intervals.ProbeMs),
-		Logger:         s.log,
+		// Of one token, when they are wanted.
+		GenerateInterval: c.Probes.Interval(),
+		GenerateTimeout:  config.Seconds(c.Probes.TimeoutSeconds),
+		Logger:           s.log,
 	}, s.pool)
 	s.buildFeeds()
 	if s.opts.EndpointsFile != "" {

@@ -1,0 +1,96 @@
+package serve
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/sim"
+)
+
+// says is what the admin API says of a pod's health; -1 is unknown.
+func (r *rig) says(pod string) (value float64, detail string, p admin.Pod) {
+	r.t.Helper()
+	p = r.pods()[pod]
+	if p.Health.Value == nil {
+		return -1, p.Health.Detail, p
+	}
+	return *p.Health.Value, p.Health.Detail, p
+}
+
+func TestDrainedPodFinishesWhatItHas(t *testing.T) {
+	opts := serveOptions(2)
+	opts.AllowWrite = true
+	r := start(t, opts)
+	body := r.completion(words("d", 640), 1)
+	_, rec := r.ask("first", completionsPath, body)
+	warm := rec.Result.Pod // it holds the prefix, so that all would go there
+	r.quiet()
+	r.hold(sim.Channels{Answers: true})
+	running := r.crowd("running", 3, func(int) object { return body })
+	r.inFlight(3)
+
+	list, err := r.admin.Drain(r.ctx, warm, true)
+	if err != nil || len(list.Items) != 1 || list.Items[0].InFlight != 3 {
+		t.Fatalf("drained: %+v, %v; want 3 requests that still run", list, err)
+	}
+	v, detail, p := r.says(warm)
+	if v != 0 || p.Health.Source != "manual" || detail != "0.00: drained by an operator" || p.Reason != "unhealthy" {
+		t.Errorf("health %+v, reason %q; want the operator's 0", p.Health, p.Reason)
+	}
+	if p.Signals == nil || p.Signals.Band != "failed" || p.Signals.Costs[0].Signal != "operator" {
+		t.Errorf("signals %+v", p.Signals)
+	}
+	other := r.crowd("other", 1, func(int) object { return body })
+	r.inFlight(4)
+	r.release()
+	running.allWell(t)
+	other.allWell(t)
+	r.inFlight(0)
+
+	rec = r.completed("other-0")
+	if rec.Result.Pod == warm {
+		t.Errorf("a new request went to %s, which is drained", warm)
+	}
+	replayed(t, rec)
+	report := explain.Explain(rec, explain.Options{})
+	if len(report.Excluded) != 1 || !strings.HasSuffix(report.Excluded[0].Detail, "drained by an operator") {
+		t.Errorf("excluded %+v, want the operator named", report.Excluded)
+	}
+	if _, err := r.admin.Drain(r.ctx, warm, false); err != nil {
+		t.Fatal(err)
+	}
+	if v, _, p := r.says(warm); v != 1 || p.State != "ready" {
+		t.Errorf("undrained, and health is %v, state %s", v, p.State)
+	}
+}
+
+// An engine that answers GET /health and computes nothing is found out, and
+// recovers.
+func TestStuckEngineIsFoundByTokens(t *testing.T) {
+	opts := serveOptions(1)
+	opts.Config.Probes.Active = true
+	opts.Config.Probes.IntervalSeconds = 2
+	opts.Config.Probes.TimeoutSeconds = .3
+	r := start(t, opts)
+	r.ask("warms it up", completionsPath, r.completion(words("s", 64), 1))
+	r.until("it is well by its tokens", func() bool {
+		v, _, p := r.says("sim-0")
+		return v == 1 && p.Signals != nil && !strings.Contains(strings.Join(p.Signals.Unknown, " "), "generation")
+	})
+	if l, n := r.ledger(), len(r.decisions()); l.Open != 0 || l.InFlight != 0 || n != 1 {
+		t.Errorf("the ledger has %+v, and %d decisions are recorded; want the client's one alone", l, n)
+	}
+	r.hold(sim.Channels{Answers: true})
+	r.until("it fails", func() bool {
+		v, detail, p := r.says("sim-0")
+		return v == 0 && p.Reason == "unhealthy" && strings.HasPrefix(detail, "0.00: 1-token probe: timeout after 300ms, ")
+	})
+	r.release()
+	r.until("it recovers", func() bool {
+		v, detail, _ := r.says("sim-0")
+		return v >= .3 && v < 1 && strings.Contains(detail, ": recovering from 1-token probe: timeout after 300ms")
+	})
+	r.until("it is well", func() bool { v, _, _ := r.says("sim-0"); return v == 1 })
+}
