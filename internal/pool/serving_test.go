@@ -33,7 +33,7 @@ func TestServing(t *testing.T) {
 		p.Listed(p.target(fmt.Sprint("pod-", i)), []engine.Model{{ID: "m", Root: "org/m"}, {ID: "fr", Root: "/fr", Parent: "m"}}, nil)
 	}
 	p.Listed(p.target("pod-4"), []engine.Model{{ID: "other", Root: "org/other"}}, nil)
-	p.Probed(p.target("pod-6"), engine.Probe{At: time.Now(), Reason: "connection refused"})
+	p.Probed(p.target("pod-6"), engine.Probe{At: time.Now(), Refused: true, Reason: "connection refused"})
 	page := page()
 	page.Waiting.V = 7
 	p.scrape("pod-0", page)
