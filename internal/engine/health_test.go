@@ -48,6 +48,25 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+func TestFailedProbeIsRepeatedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		target := f.pod("a")
+		f.set("a:8000/health", answer{status: 503})
+		_, d, stop := watching(t, f, Config{ProbeInterval: time.Hour}, target)
+		defer stop()
+		pass(2500 * time.Millisecond)
+		if n := len(d.probes["a#1"]); n != 3 {
+			t.Errorf("%d probes in 2.5 s, want 3", n)
+		}
+		f.set("a:8000/health", answer{status: 200})
+		pass(30 * time.Minute)
+		if n := len(d.probes["a#1"]); n != 4 || !d.probes["a#1"][3].Healthy {
+			t.Errorf("%d probes in half an hour, want one more, that is well", n)
+		}
+	})
+}
+
 func TestShortageOfOurOwnIsNoProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

@@ -17,6 +17,9 @@ const (
 	// maxBackoff is the longest pause after failures, in the clock's time: as
 	// long as a scraped value stays fresh.
 	maxBackoff = 5 * time.Second
+	// retryProbe is the longest pause after a health probe that failed: what it means
+	// should be known soon, however seldom a server that is well is asked.
+	retryProbe = time.Second
 	// jitter spreads the requests of many targets, as a share of the pause
 	// either way.
 	jitter = 0.1
@@ -195,7 +198,11 @@ func (w *watch) probeLoop(ctx context.Context) {
 		w.probes.leave()
 		at := w.cfg.Clock.Now()
 		w.deliver(ctx, func() { w.told(asFailure(err), at) })
-		_ = w.cfg.Clock.Sleep(ctx, w.onStep(jittered(w.cfg.ProbeInterval)))
+		pause := w.cfg.ProbeInterval
+		if err != nil {
+			pause = min(pause, retryProbe)
+		}
+		_ = w.cfg.Clock.Sleep(ctx, w.onStep(jittered(pause)))
 	}
 }
 

@@ -80,7 +80,8 @@ type Config struct {
 	ScrapeInterval time.Duration
 	// ScrapeTimeout bounds a scrape, in wall time (default 1 s).
 	ScrapeTimeout time.Duration
-	// ProbeInterval is between two health probes, in the clock's time (default 1 s).
+	// ProbeInterval is between two health probes, in the clock's time (default 1 s);
+	// after one that failed it is no more than 1 s.
 	ProbeInterval time.Duration
 	// GPUInterval is between two reads of a GPU page, in the clock's time (default
 	// 1 s: exporters measure no more often).
