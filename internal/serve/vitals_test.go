@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/sim"
 )
 
@@ -77,7 +79,7 @@ func TestStuckEngineIsFoundByTokens(t *testing.T) {
 	r.ask("warms it up", completionsPath, r.completion(words("s", 64), 1))
 	r.until("it is well by its tokens", func() bool {
 		v, _, p := r.says("sim-0")
-		return v == 1 && p.Signals != nil && !strings.Contains(strings.Join(p.Signals.Unknown, " "), "generation")
+		return v == 1 && p.Signals != nil && !slices.Contains(p.Signals.Unknown, "generation")
 	})
 	if l, n := r.ledger(), len(r.decisions()); l.Open != 0 || l.InFlight != 0 || n != 1 {
 		t.Errorf("the ledger has %+v, and %d decisions are recorded; want the client's one alone", l, n)
@@ -93,4 +95,45 @@ func TestStuckEngineIsFoundByTokens(t *testing.T) {
 		return v >= .3 && v < 1 && strings.Contains(detail, ": recovering from 1-token probe: timeout after 300ms")
 	})
 	r.until("it is well", func() bool { v, _, _ := r.says("sim-0"); return v == 1 })
+}
+
+// What a GPU's exporter says reaches the score, the record and the explanation.
+func TestFaultsOfGPUsCostPoints(t *testing.T) {
+	r := start(t, serveOptions(1))
+	member := r.member("sim-0")
+	member.GPUURL = member.URL + sim.GPUPath
+	r.must(r.server.setMembers([]pool.Member{member}))
+	body := r.completion(words("g", 64), 1)
+	r.ask("warms it up", completionsPath, body)
+	r.until("all is well", func() bool {
+		v, _, p := r.says("sim-0")
+		return v == 1 && !slices.Contains(p.Signals.Unknown, "temperature") && !slices.Contains(p.Signals.Unknown, "warmth")
+	})
+	for _, fault := range []struct {
+		gpu  sim.GPU
+		want float64
+		note string
+	}{
+		{sim.GPU{Temperature: 86, Throttled: 1 << 5}, .7, "0.70: 86 °C, throttling"},
+		{sim.GPU{Throttled: 0x40}, .6, "0.60: slowed down by the hardware"},
+		{sim.GPU{SingleBitErrors: 4}, .9, "0.90: 4 corrected ECC errors"},
+		{sim.GPU{SingleBitErrors: 4, XID: 79}, .2, "0.20: XID 79: GPU has fallen off the bus"},
+		{sim.GPU{SingleBitErrors: 4, DoubleBitErrors: 1}, .2, "0.20: 1 uncorrectable ECC errors"},
+	} {
+		r.must(r.fleet.SetGPU("sim-0", fault.gpu))
+		r.until(fault.note, func() bool {
+			v, detail, p := r.says("sim-0")
+			return v == fault.want && detail == fault.note && p.Health.Source == "dcgm"
+		})
+	}
+	a := r.send(r.ctx, "refused", completionsPath, body)
+	if a.status != 503 || !strings.Contains(a.body, "sim-0 unhealthy") {
+		t.Errorf("status %d: %s", a.status, a.body)
+	}
+	rec := r.completed("refused")
+	replayed(t, rec)
+	report := explain.Explain(rec, explain.Options{})
+	if want := "health 0.2 is below 0.3: 1 uncorrectable ECC errors"; len(report.Excluded) != 1 || report.Excluded[0].Detail != want {
+		t.Errorf("excluded %+v, want %q", report.Excluded, want)
+	}
 }
