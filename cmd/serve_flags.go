@@ -96,7 +96,7 @@ func (f *serveFlags) registerSim(fs *pflag.FlagSet) {
 	fs.StringVar(&f.simModel, "sim-model", "", "`NAME` of the base model that the pods serve")
 	fs.StringSliceVar(&f.simAdapters, "sim-adapters", nil, "LoRA adapters that the pods can load, as `NAME[:RANK],...`")
 	fs.IntVar(&f.simMaxAdapters, "sim-max-adapters", 4, "a pod holds `N` LoRA adapters at once")
-	fs.BoolVar(&f.simEvents, "sim-events", false, "let the pods publish KV events over ZMQ, as vLLM does")
+	fs.BoolVar(&f.simEvents, "sim-events", true, "let the pods publish KV events over ZMQ, as vLLM does; without, they tell their caches in status reports")
 	fs.StringVar(&f.simEventsAs, "sim-events-as", "vllm-0.24", "encode the KV events as `VERSION` did: vllm-0.8 up to vllm-0.24, sglang-array or sglang-map")
 	fs.Float64Var(&f.simEventLoss, "sim-event-loss", 0, "lose this `SHARE` of the messages with KV events, 0 to 1")
 	fs.IntVar(&f.simSpot, "sim-spot", 0, "give the last `N` pods the price of a spot A10G, for scorers that know prices")
