@@ -198,13 +198,20 @@ func (t *Tokeniser) Tokens(ctx context.Context, q *Query) Prompts {
 		return Prompts{IDs: r.PromptTokens, From: r.TokensFrom}
 	}
 	p := Prompts{IDs: r.PromptTokens, From: request.FromText}
-	if len(q.Body) <= t.cfg.MaxBody && t.cfg.Source != SourceApproximate {
+	if len(q.Body) <= t.cfg.MaxBody && t.cfg.Source != SourceApproximate && !t.mute() {
 		if w := request.ReadWording(r.Kind, q.Body); w != nil && w.Mute == "" {
 			p = t.each(ctx, q, w)
 		}
 	}
 	t.counts.served(p.From)
 	return p
+}
+
+// mute: nobody is asked now, and nothing is kept from earlier. Reading and hashing
+// a long prompt would be for nothing.
+func (t *Tokeniser) mute() bool {
+	_, kept := t.cache.size()
+	return kept == 0 && t.asker.silent(wallTime())
 }
 
 // each finds the ids of every prompt of a wording.

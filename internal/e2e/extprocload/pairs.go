@@ -62,6 +62,9 @@ func (b *bench) build(ctx context.Context) error {
 
 func (b *bench) file(name string) string { return filepath.Join(b.dir, name) }
 
+// oursConfig: the fleet has no tokeniser, and what is compared is the picker.
+const oursConfig = "tokens: {source: approximate}\nevents: {enabled: false}\n"
+
 // ours runs a load on eppctl in front of the fleet.
 func (b *bench) ours(ctx context.Context, work workload, args []string, into any) (err error) {
 	if err := os.Remove(b.file("endpoints")); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -78,9 +81,12 @@ func (b *bench) ours(ctx context.Context, work workload, args []string, into any
 	if err := fleet.waitFile(ctx, b.file("endpoints"), time.Minute); err != nil {
 		return err
 	}
+	if err := os.WriteFile(b.file("config.yaml"), []byte(oursConfig), 0o600); err != nil {
+		return err
+	}
 	args = append(args, "--endpoints-are", b.file("endpoints"), "--settle", settleTime.String())
 	return b.load(ctx, work, args, into,
-		b.eppctl, "serve", "--endpoints", b.file("endpoints"), "--report-token-file", b.file("token"), "--report-addr", b.reports,
+		b.eppctl, "serve", "--config", b.file("config.yaml"), "--endpoints", b.file("endpoints"), "--report-token-file", b.file("token"), "--report-addr", b.reports,
 		"--extproc-addr", "127.0.0.1:0", "--plaintext", "--gateway-addr", "", "--health-addr", "127.0.0.1:0",
 		"--metrics-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--drain", "1s", "--log-level", "warn",
 		"--addr-file", b.file("addresses"))
