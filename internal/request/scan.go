@@ -180,28 +180,35 @@ func (s *scanner) str() ([]byte, error) {
 }
 
 // plain is how many of the first bytes mean themselves in a string: neither
-// quote, backslash nor control character. Eight bytes are looked at at once: the
-// lowest one that is found is one, whatever borrows do to those above it
-// (determining if a word has a byte less than n, Bit Twiddling Hacks).
+// quote, backslash nor control character. Sixteen bytes are looked at at once.
 func plain(b []byte) int {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
 	i := 0
-	for ; i+8 <= len(b); i += 8 {
-		w := binary.LittleEndian.Uint64(b[i:])
-		quote, slash := w^(ones*'"'), w^(ones*'\\')
-		found := (quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w
-		if found &= highs; found != 0 {
-			i += bits.TrailingZeros64(found) / 8
+	for ; i+16 <= len(b); i += 16 {
+		if special(binary.LittleEndian.Uint64(b[i:]))|special(binary.LittleEndian.Uint64(b[i+8:])) != 0 {
 			break
+		}
+	}
+	for ; i+8 <= len(b); i += 8 {
+		if found := special(binary.LittleEndian.Uint64(b[i:])); found != 0 {
+			return i + bits.TrailingZeros64(found)/8
 		}
 	}
 	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
 		i++
 	}
 	return i
+}
+
+// special has the highest bit of a byte set where that is no plain one. The lowest
+// that is set is right, whatever borrows do to those above it (determining if a
+// word has a byte less than n, Bit Twiddling Hacks).
+func special(w uint64) uint64 {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+	)
+	quote, slash := w^(ones*'"'), w^(ones*'\\')
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w) & highs
 }
 
 // skipString goes behind the closing quote of a string that is known to have

@@ -3,6 +3,7 @@ package request
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 )
 
 // The approximate tokeniser
@@ -73,8 +74,17 @@ const assistant = 2 // index in usualRoles
 
 // appendText cuts text into pieces.
 func appendText(dst []uint32, text []byte) []uint32 {
-	for len(text) >= pieceBytes {
-		dst = append(dst, binary.LittleEndian.Uint32(text))
+	n := len(text) / pieceBytes
+	from := len(dst)
+	dst = slices.Grow(dst, n+1)[:from+n]
+	ids := dst[from:]
+	for len(ids) >= 2 && len(text) >= 2*pieceBytes { // two at once
+		w := binary.LittleEndian.Uint64(text)
+		ids[0], ids[1] = uint32(w), uint32(w>>32)
+		ids, text = ids[2:], text[2*pieceBytes:]
+	}
+	if len(ids) > 0 {
+		ids[0] = binary.LittleEndian.Uint32(text)
 		text = text[pieceBytes:]
 	}
 	if len(text) == 0 {
