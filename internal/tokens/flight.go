@@ -91,6 +91,13 @@ func (f *flight) join() bool {
 	return true
 }
 
+// mute: nobody is asked now, and nothing is kept from earlier. Reading and hashing
+// a long prompt would be for nothing.
+func (t *Tokeniser) mute() bool {
+	_, kept := t.cache.size()
+	return kept == 0 && t.asker.silent(wallTime())
+}
+
 // leave takes somebody away who waits no longer. The first who has waited for the
 // whole timeout counts as a failure of whoever is asked; the last cancels the call.
 func (t *Tokeniser) leave(f *flight, late bool) {

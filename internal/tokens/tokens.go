@@ -207,13 +207,6 @@ func (t *Tokeniser) Tokens(ctx context.Context, q *Query) Prompts {
 	return p
 }
 
-// mute: nobody is asked now, and nothing is kept from earlier. Reading and hashing
-// a long prompt would be for nothing.
-func (t *Tokeniser) mute() bool {
-	_, kept := t.cache.size()
-	return kept == 0 && t.asker.silent(wallTime())
-}
-
 // each finds the ids of every prompt of a wording.
 func (t *Tokeniser) each(ctx context.Context, q *Query, w *request.Wording) Prompts {
 	approximate := q.Request.PromptTokens
