@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
@@ -273,6 +274,19 @@ func TestSummarize(t *testing.T) {
 			rec.Outcome.Status = status
 			if row := explain.Summarize(rec); row.State != explain.OutcomeUnknown || !cmp.Equal(row.Status, want) {
 				t.Errorf("headers with status %d: state %s, status %v", status, row.State, row.Status)
+			}
+		}
+	})
+	t.Run("an answer that was cut has its status and says so", func(t *testing.T) {
+		for _, tt := range []struct {
+			status int
+			error  string
+			cut    bool
+		}{{200, "", false}, {200, "aborted", true}, {200, "client-gone", true}, {503, "upstream-error", false}, {0, "client-gone", false}} {
+			rec := clearWin().record()
+			rec.Outcome.Status, rec.Outcome.Error = tt.status, tt.error
+			if got := slices.Contains(explain.Summarize(rec).Flags, explain.FlagCut); got != tt.cut {
+				t.Errorf("status %d, error %q: cut is %v, want %v", tt.status, tt.error, got, tt.cut)
 			}
 		}
 	})

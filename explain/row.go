@@ -43,6 +43,7 @@ const (
 	FlagRetry   = "RETRY"   // it took more than one attempt
 	FlagMoved   = "MOVED"   // the gateway in front had another pod serve
 	FlagRefused = "REFUSED" // 429 or 503
+	FlagCut     = "CUT"     // the answer had begun well and did not come to its end
 )
 
 // firstError is the lowest HTTP status that is an error.
@@ -93,6 +94,7 @@ func flagsOf(rec *Record) []string {
 	add(FlagRelaxed, rec.Result.Relaxed)
 	add(FlagMoved, movedByGateway(rec.Attempts))
 	add(FlagRetry, len(rec.Attempts) > 1 && !movedByGateway(rec.Attempts) || rec.Outcome.Attempts != nil && *rec.Outcome.Attempts > 1)
+	add(FlagCut, rec.Outcome.Error != "" && rec.Outcome.Status > 0 && rec.Outcome.Status < 400)
 	add(FlagStale, cacheOutcome(rec) == CacheStale)
 	return flags
 }
