@@ -3,8 +3,8 @@ package explain_test
 import (
 	"encoding/json"
 	"math"
-	"strconv"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
