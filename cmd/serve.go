@@ -25,7 +25,7 @@ func newServe(p *program, s *cli.Streams) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the picker with its embedded gateway",
+		Short: "Run the picker, with its own gateway and behind Envoy",
 		Long:  serveLong,
 		Example: example(`
 			# Four simulated pods
