@@ -56,12 +56,23 @@ type State struct {
 	Degraded    kvindex.Degraded
 }
 
+// Stream is what a sink may ask and tell a stream.
+type Stream interface {
+	Stats() Stats
+	// Mark is the present moment of the rank's events.
+	Mark() kvindex.Mark
+	// Correct takes back what a rank with a gap claims beyond what its engine found,
+	// see [kvindex.Rank.Correct].
+	Correct(a kvindex.Answer)
+}
+
 // Sink is told of streams. Its methods are called from many goroutines, for one
 // stream one at a time; they must be quick, and must not call back.
 type Sink interface {
 	// RankOpened gives the stream of a target's rank its slot, admitted to the tree.
-	// It is not ok when the target is gone. stats may be called at any time.
-	RankOpened(targetID string, rank int, stats func() Stats) (slot prefix.Slot, ok bool)
+	// It is not ok when the target is gone. The stream may be asked at any time, but
+	// not under a lock that the sink's methods take.
+	RankOpened(targetID string, rank int, stream Stream) (slot prefix.Slot, ok bool)
 	RankChanged(slot prefix.Slot, s State)
 	// RankEvicted tells of blocks that the rank has not had since then, by our
 	// clock; nil: all of them. The slice is only lent.

@@ -56,7 +56,7 @@ func (s *stream) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.stop()
 	defer s.tried()
-	slot, ok := s.feeds.sink.RankOpened(s.target.ID, s.source.rank, s.Stats)
+	slot, ok := s.feeds.sink.RankOpened(s.target.ID, s.source.rank, s)
 	if !ok {
 		return
 	}
@@ -106,6 +106,28 @@ func (s *stream) Stats() Stats {
 		st.Stats = rank.Stats()
 	}
 	return st
+}
+
+// Mark implements [Stream].
+func (s *stream) Mark() kvindex.Mark {
+	if rank := s.index(); rank != nil {
+		return rank.Mark()
+	}
+	return 0
+}
+
+// Correct implements [Stream].
+func (s *stream) Correct(a kvindex.Answer) {
+	if rank := s.index(); rank != nil {
+		rank.Correct(a)
+	}
+}
+
+// index is what the rank holds, nil before it has a slot.
+func (s *stream) index() *kvindex.Rank {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rank
 }
 
 // note changes the figures.

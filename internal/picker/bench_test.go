@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/eppctl/eppctl/internal/kvfeed"
+	"github.com/eppctl/eppctl/internal/kvindex"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/report"
 )
@@ -67,7 +68,7 @@ func (f *fleet) listen(b *testing.B, tokens []uint32) {
 	blocks := prefix.Fingerprints(nil, root, tokens, blockSize)
 	for i, t := range f.pool.Targets() {
 		for rank := range 2 {
-			slot, ok := f.pool.RankOpened(t.ID, rank, func() kvfeed.Stats { return kvfeed.Stats{} })
+			slot, ok := f.pool.RankOpened(t.ID, rank, quietStream{})
 			if !ok {
 				b.Fatalf("no slot for rank %d of %s", rank, t.Name)
 			}
@@ -77,3 +78,10 @@ func (f *fleet) listen(b *testing.B, tokens []uint32) {
 		}
 	}
 }
+
+// quietStream is a stream of events on which nothing happens.
+type quietStream struct{}
+
+func (quietStream) Stats() kvfeed.Stats    { return kvfeed.Stats{} }
+func (quietStream) Mark() kvindex.Mark     { return 0 }
+func (quietStream) Correct(kvindex.Answer) {}

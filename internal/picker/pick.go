@@ -216,6 +216,9 @@ func (k *Pick) Done(end End) {
 	if end.ServedEndpoint != "" {
 		k.serve(end.ServedEndpoint)
 	}
+	if k.Predicted() >= 0 && end.PromptTokens > 0 {
+		k.reservation.Correct(end.PromptTokens, end.CachedTokens)
+	}
 	evicted := k.reservation.Release() || k.evicted
 	o := &record.Outcome{
 		Status: end.Status, Error: end.Error, TTFT: -1,

@@ -20,7 +20,7 @@ type rank struct {
 	endpoint *endpoint
 	slot     prefix.Slot
 	number   int
-	stats    func() kvfeed.Stats // not to be called under the pool's lock
+	stream   kvfeed.Stream // not to be asked under the pool's lock
 	state    kvfeed.State
 	heard    instant // it was last known to be connected; never, or always while it is
 	size     int     // of the engine's blocks, as it last was
@@ -62,7 +62,7 @@ func (p *Pool) Feeds() []kvfeed.Target {
 }
 
 // RankOpened implements [kvfeed.Sink].
-func (p *Pool) RankOpened(targetID string, number int, stats func() kvfeed.Stats) (prefix.Slot, bool) {
+func (p *Pool) RankOpened(targetID string, number int, stream kvfeed.Stream) (prefix.Slot, bool) {
 	p.membership.Lock()
 	defer p.membership.Unlock()
 	slot := p.slots.take()
@@ -71,7 +71,7 @@ func (p *Pool) RankOpened(targetID string, number int, stats func() kvfeed.Stats
 		return prefix.Slot{}, false
 	}
 	p.cfg.Tree.Admit(slot)
-	if !p.addRank(targetID, &rank{slot: slot, number: number, stats: stats, heard: never}) {
+	if !p.addRank(targetID, &rank{slot: slot, number: number, stream: stream, heard: never}) {
 		p.cfg.Tree.Release(slot)
 		p.slots.give(slot)
 		return prefix.Slot{}, false
@@ -159,6 +159,15 @@ func (p *Pool) RankEvicted(slot prefix.Slot, blocks []uint64, at time.Time) {
 			q.evicted = true
 		}
 	}
+}
+
+// doubtful is the claim of a rank that has missed events, nil when the match is
+// not such a one's. Of several ranks nobody tells which one served.
+func (e *endpoint) doubtful(slot uint32, blocks []uint64) *claim {
+	if len(e.ranks) != 1 || e.ranks[0].slot.Index != slot || e.ranks[0].state.Degraded != kvindex.Gapped {
+		return nil
+	}
+	return &claim{stream: e.ranks[0].stream, blocks: slices.Clone(blocks)}
 }
 
 // fed reports whether events tell what the endpoint holds.

@@ -1,6 +1,11 @@
 package pool
 
-import "time"
+import (
+	"time"
+
+	"github.com/eppctl/eppctl/internal/kvfeed"
+	"github.com/eppctl/eppctl/internal/kvindex"
+)
 
 // Allowance is how long before the start of a scrape a pick may have been made
 // and still not be counted by the engine: the way of a request to its pod.
@@ -16,9 +21,26 @@ type Reservation struct {
 	pickedAt   instant
 	last       uint64 // fingerprint of the last block that the pick counted on
 	slot       uint32 // index of where that was found
+	claim      *claim // to be held against the engine's answer; mostly nil
 	pending    bool
 	open       bool
 	evicted    bool // a removal from before the pick arrived after it
+}
+
+// claim is what a rank that has missed events claimed to hold of a prompt.
+type claim struct {
+	stream kvfeed.Stream
+	blocks []uint64 // the whole prompt's, of the engine's size
+	mark   kvindex.Mark
+}
+
+// Correct tells what the engine said of the request: how many tokens the prompt
+// has, and how many of these it found in its cache. Where the pick counted on a
+// rank that has missed events, what that claims beyond it is taken back.
+func (r *Reservation) Correct(prompt, cached int) {
+	if c := r.claim; c != nil && cached >= 0 {
+		c.stream.Correct(kvindex.Answer{Blocks: c.blocks, Prompt: prompt, Cached: cached, Picked: c.mark})
+	}
 }
 
 // Answered says that the pod has begun to answer: the request is no longer
@@ -69,7 +91,7 @@ func (r *Reservation) book(p *Pool, e *endpoint, now instant) {
 	if r.pool == nil {
 		r.pool = p // once: it is read without the lock
 	}
-	r.endpoint, r.pickedAt, r.last = e, now, 0
+	r.endpoint, r.pickedAt, r.last, r.claim = e, now, 0, nil
 	r.pending, r.open, r.evicted = true, true, false
 	e.inFlight++
 	e.pending++

@@ -182,6 +182,14 @@ type Match struct {
 // the chosen one in r, in one atomic step. It returns the pods and the version
 // of the membership; r is booked when the returned index is not negative.
 func (p *Pool) Choose(dst []score.PodState, q *Query, c Chooser, r *Reservation) (pods []score.PodState, chosen int, roster uint64) {
+	pods, chosen, roster = p.choose(dst, q, c, r)
+	if r.claim != nil { // outside of the lock, see rank
+		r.claim.mark = r.claim.stream.Mark()
+	}
+	return pods, chosen, roster
+}
+
+func (p *Pool) choose(dst []score.PodState, q *Query, c Chooser, r *Reservation) (pods []score.PodState, chosen int, roster uint64) {
 	p.lockSoon()
 	defer p.mu.Unlock()
 	pods = p.appendStates(dst, q)
@@ -194,6 +202,7 @@ func (p *Pool) Choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 	if tokens, at := q.longest(e); tokens > 0 && pods[chosen].Cache.State == score.Known {
 		if m, n := q.match(at), tokens/at.size; n <= len(m.Blocks) {
 			r.last, r.slot = m.Blocks[n-1], at.slot
+			r.claim = e.doubtful(at.slot, m.Blocks)
 		}
 	}
 	return pods, chosen, p.roster

@@ -60,7 +60,7 @@ func (p *Pool) views() (views []View, streams [][]func() kvfeed.Stats) {
 		views = append(views, p.view(e, now))
 		var ranks []func() kvfeed.Stats
 		for _, r := range e.ranks {
-			ranks = append(ranks, r.stats)
+			ranks = append(ranks, r.stream.Stats)
 		}
 		streams = append(streams, ranks)
 	}
