@@ -106,13 +106,16 @@ func (r *rig) hold(c sim.Channels) { r.t.Helper(); r.must(r.fleet.Hold(sim.AllPo
 func (r *rig) release()            { r.t.Helper(); r.must(r.fleet.Release(sim.AllPods, sim.Everything())) }
 func (r *rig) fail(way string)     { r.t.Helper(); r.must(r.fleet.Fail(sim.AllPods, way)) }
 
+// cold is the health of a well pod that has nothing in its cache yet.
+const cold = 0.9
+
 // recover ends the faults and waits until the pods count as well again.
 func (r *rig) recover() {
 	r.t.Helper()
 	r.must(r.fleet.Recover(sim.AllPods))
 	r.until("all pods are well", func() bool {
 		for _, p := range r.pods() {
-			if p.State != "ready" || p.Health.Value == nil || *p.Health.Value != 1 {
+			if p.State != "ready" || p.Health.Value == nil || *p.Health.Value < cold {
 				return false
 			}
 		}
