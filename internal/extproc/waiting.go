@@ -16,6 +16,7 @@ type waiting struct {
 	early  map[string]picker.End
 	order  []string // of early, oldest first
 	closed bool
+	ending sync.WaitGroup // timers that end a pick just now
 }
 
 type awaited struct {
@@ -117,6 +118,10 @@ func (w *waiting) expire(id string) {
 	w.mu.Lock()
 	a := w.picks[id]
 	delete(w.picks, id)
+	if a != nil {
+		w.ending.Add(1)
+		defer w.ending.Done()
+	}
 	w.mu.Unlock()
 	if a != nil {
 		w.giveUp(a.pick, a.end)
@@ -133,4 +138,5 @@ func (w *waiting) close() {
 		a.timer.Stop()
 		w.giveUp(a.pick, a.end)
 	}
+	w.ending.Wait()
 }
