@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/eppctl/eppctl/internal/health"
 )
 
 // GPU is what the page of NVIDIA's DCGM exporter says of the GPUs of one pod.
@@ -18,7 +20,7 @@ type GPU struct {
 	// DoubleBitErrors and SingleBitErrors are ECC errors since the driver was
 	// loaded, of all GPUs.
 	DoubleBitErrors, SingleBitErrors Value
-	// XID is the largest code of a last driver error; 0 for none.
+	// XID is the gravest code of a last driver error; 0 for none.
 	XID Value
 	// Throttled holds the bits of why clocks are lowered, of all GPUs.
 	Throttled Value
@@ -86,7 +88,7 @@ func (p gpuPage) read() GPU {
 		Temperature:     p.fold(gpuTemperature, math.Max),
 		DoubleBitErrors: p.fold(gpuDoubleBit, sum),
 		SingleBitErrors: p.fold(gpuSingleBit, sum),
-		XID:             p.fold(gpuXID, math.Max),
+		XID:             p.fold(gpuXID, health.WorseXID),
 		Throttled:       p.fold(gpuThrottled, bitsOfBoth),
 		MemoryUsed:      p.fold(gpuMemoryUsed, sum),
 		MemoryFree:      p.fold(gpuMemoryFree, sum),

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,39 @@ func TestGPUsOfAPod(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
+}
+
+// The pod's error is that of its worst GPU, whatever the numbers are.
+func TestGravestDriverError(t *testing.T) {
+	const name = "DCGM_FI_DEV_XID_ERRORS"
+	for _, tt := range []struct {
+		name  string
+		codes []float64
+		want  float64
+	}{
+		{"a lost GPU beside a contained error", []float64{79, 94, 0}, 79},
+		{"a lost GPU beside an application's error", []float64{109, 79}, 79},
+		{"an application's error beside a contained one", []float64{94, 109}, 94},
+		{"an application's error alone", []float64{0, 31}, 31},
+		{"two that take a reset", []float64{48, 79}, 79},
+		{"a number that is no code", []float64{79, 1 << 40}, 79},
+		{"none", []float64{0, 0}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var page strings.Builder
+			for i, code := range tt.codes {
+				fmt.Fprintf(&page, "%s{gpu=\"%d\",pod=\"pod-a\"} %v\n", name, i, code)
+			}
+			fmt.Fprintf(&page, "%s{gpu=\"9\",pod=\"pod-b\"} 119\n", name)
+			g, err := ReadGPU(strings.NewReader(page.String()), textPlain, "pod-a", Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(val(name, tt.want), g.XID); diff != "" {
+				t.Errorf("XID of %v (-want +got):\n%s", tt.codes, diff)
+			}
+		})
 	}
 }
 

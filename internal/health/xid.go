@@ -1,6 +1,9 @@
 package health
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Codes of the driver's errors (XID), by NVIDIA's catalogue. The exporter shows the
 // last one until it is restarted.
@@ -24,15 +27,48 @@ var (
 	applications = map[int]bool{13: true, 31: true, 43: true, 45: true, 68: true, 109: true}
 )
 
-func (j *judgement) xid(code Number) {
+// severity is what an error of the driver says of the GPU.
+type severity int
+
+const (
+	harmless severity = iota // none, or an application's, or no code at all
+	doubtful                 // costs points
+	fatal                    // takes a reset
+)
+
+func severityOf(code float64) severity {
 	const most = 1 << 16
-	if !code.above(0) || code.V > most || applications[int(code.V)] {
+	if !(code > 0 && code <= most) || applications[int(code)] {
+		return harmless
+	}
+	if _, ok := resets[int(code)]; ok {
+		return fatal
+	}
+	return doubtful
+}
+
+// WorseXID is the code of the two that says the worse of a pod's GPUs: one that has
+// fallen off the bus is not hidden by an error of lesser weight with a larger number.
+func WorseXID(a, b float64) float64 {
+	switch d := severityOf(a) - severityOf(b); {
+	case d > 0:
+		return a
+	case d < 0:
+		return b
+	}
+	return math.Max(a, b)
+}
+
+func (j *judgement) xid(code Number) {
+	if !code.Known {
 		return
 	}
 	n := int(code.V)
-	if what, ok := resets[n]; ok {
-		j.limits(XID, 20, fmt.Sprintf("XID %d: %s", n, what))
-		return
+	switch severityOf(code.V) {
+	case harmless:
+	case doubtful:
+		j.costs(XID, 40, fmt.Sprintf("XID %d", n))
+	case fatal:
+		j.limits(XID, 20, fmt.Sprintf("XID %d: %s", n, resets[n]))
 	}
-	j.costs(XID, 40, fmt.Sprintf("XID %d", n))
 }
