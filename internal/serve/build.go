@@ -242,7 +242,7 @@ func (s *Server) buildFleet() (err error) {
 		}
 		s.fixed = append(s.fixed, pool.Member{
 			Name: p.Name, Address: p.Address, URL: p.URL, Events: cmp.Or(p.Events, pool.EventsOff), Replay: p.Replay,
-			Annotations: map[string]string{cost.PriceKey: strconv.FormatFloat(price, 'f', -1, 64)},
+			GPUURL: p.URL + sim.GPUPath, Annotations: map[string]string{cost.PriceKey: strconv.FormatFloat(price, 'f', -1, 64)},
 		})
 	}
 	return nil

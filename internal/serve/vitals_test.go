@@ -7,7 +7,6 @@ import (
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
-	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/sim"
 )
 
@@ -100,9 +99,6 @@ func TestStuckEngineIsFoundByTokens(t *testing.T) {
 // What a GPU's exporter says reaches the score, the record and the explanation.
 func TestFaultsOfGPUsCostPoints(t *testing.T) {
 	r := start(t, serveOptions(1))
-	member := r.member("sim-0")
-	member.GPUURL = member.URL + sim.GPUPath
-	r.must(r.server.setMembers([]pool.Member{member}))
 	body := r.completion(words("g", 64), 1)
 	r.ask("warms it up", completionsPath, body)
 	r.until("all is well", func() bool {
