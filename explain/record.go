@@ -63,8 +63,8 @@ type Request struct {
 	Stream     bool   `json:"stream,omitempty"`
 	// PrefixTokens is the length of the prompt that was routed by, in tokens.
 	PrefixTokens int `json:"prefixTokens"`
-	// Chain holds keyed ids of the prompt's blocks: one per 512 tokens, at most
-	// 256, and the last block. Equal ids mean equal prefixes, under one key.
+	// Chain holds keyed ids of some of the prompt's blocks, see [ChainBlock]. Equal
+	// ids mean equal prefixes, under one key.
 	Chain []string `json:"chain,omitempty"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -29,7 +30,7 @@ func (e *Entry) measure() (s shape, ok bool) {
 	for i, text := range e.strings() {
 		s.strings += len(clip(text, stringLimits[i]))
 	}
-	s.chain = chainLength(len(e.Fingerprints), e.BlockSize)
+	s.chain = explain.ChainLength(len(e.Fingerprints), e.BlockSize)
 	s.texts = e.textBytes()
 	s.gateway = e.gatewaySize()
 	s.total = offOutcome + outcomeSize + s.gateway + s.strings + 2*len(d.Order) + 8*s.chain + s.texts +
@@ -71,23 +72,6 @@ func (e *Entry) textBytes() (n int) {
 		for i := range min(len(values), len(pods)) {
 			add(values[i].Detail)
 		}
-	}
-	return n
-}
-
-// chainStep is how many blocks stand between two kept fingerprints.
-func chainStep(blockSize int) int {
-	if blockSize <= 0 {
-		return 1
-	}
-	return max(1, chainTokens/blockSize)
-}
-
-func chainLength(blocks, blockSize int) int {
-	step := chainStep(blockSize)
-	n := min(blocks/step, maxChain)
-	if n*step < blocks {
-		n++ // the last block
 	}
 	return n
 }
@@ -154,14 +138,10 @@ func (e *Entry) encodeHeader(b *[headerSize]byte, s shape, refs refs) {
 }
 
 func (e *Entry) encodeChain(b []byte, n int) int {
-	if n == 0 {
-		return 0
+	blocks := len(e.Fingerprints)
+	for i := range n {
+		le.PutUint64(b[8*i:], e.Fingerprints[explain.ChainBlock(i, blocks, e.BlockSize)-1])
 	}
-	step := chainStep(e.BlockSize)
-	for i := range n - 1 {
-		le.PutUint64(b[8*i:], e.Fingerprints[(i+1)*step-1])
-	}
-	le.PutUint64(b[8*(n-1):], e.Fingerprints[len(e.Fingerprints)-1])
 	return 8 * n
 }
 

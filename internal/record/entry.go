@@ -26,8 +26,8 @@ type Entry struct {
 	PrefixTokens      int    // length of the routed prompt
 	BlockSize         int    // tokens per block
 	TokensFrom        string // as in the record, see [explain.Request]
-	// Fingerprints of the routed prompt, one per full block. One per 512 tokens is
-	// kept, at most 256, and the last one.
+	// Fingerprints of the routed prompt, one per full block. Few are kept, see
+	// [explain.ChainBlock].
 	Fingerprints []uint64
 
 	Inputs   *score.Inputs

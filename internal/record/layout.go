@@ -107,11 +107,6 @@ const (
 	maxCustom  = math.MaxUint8 - 5 // kinds of text are one byte
 )
 
-const (
-	chainTokens = 512 // one fingerprint is kept per so many tokens
-	maxChain    = 256 // and at most so many, beside the last
-)
-
 var le = binary.LittleEndian
 
 func putFloat(b []byte, v float64) { le.PutUint64(b, math.Float64bits(v)) }
