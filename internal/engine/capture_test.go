@@ -18,6 +18,7 @@ var captures = []string{
 
 func TestCapturedPages(t *testing.T) {
 	const waiting, running, usage, lora = "vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc", "vllm:lora_requests_info"
+	const prompts = "vllm:prompt_tokens_total"
 	rank := func(name string, w, r, kv float64) Rank {
 		return Rank{Name: name, Waiting: val(waiting, w), Running: val(running, r), KVUsage: val(usage, kv)}
 	}
@@ -26,28 +27,34 @@ func TestCapturedPages(t *testing.T) {
 		"vllm-idle.txt": {
 			Waiting: val(waiting, 0), Running: val(running, 0), KVUsage: val(usage, 0),
 			BlockSize: 16, NumBlocks: 200, AdaptersState: noLoRA, Ranks: []Rank{rank("0", 0, 0, 0)},
+			Started: val(processStart, 1.79599964329e+09), Prompts: val(prompts, 0),
 		},
 		"vllm-busy.txt": {
 			Waiting: val(waiting, 12), Running: val(running, 8), KVUsage: val(usage, 0.4623115577889447),
 			BlockSize: 16, NumBlocks: 200, AdaptersState: noLoRA, Ranks: []Rank{rank("0", 12, 8, 0.4623115577889447)},
+			Started: val(processStart, 1.79599964329e+09), Prompts: val(prompts, 1788),
 		},
 		"vllm-dp2-busy.txt": { // 2 × 200 blocks, and each rank's line says 400
 			Waiting: val(waiting, 12), Running: val(running, 16), KVUsage: val(usage, 0.4824120603015075),
 			BlockSize: 16, NumBlocks: 400, AdaptersState: noLoRA,
-			Ranks: []Rank{rank("0", 6, 8, 0.4824120603015075), rank("1", 6, 8, 0.4824120603015075)},
+			Ranks:   []Rank{rank("0", 6, 8, 0.4824120603015075), rank("1", 6, 8, 0.4824120603015075)},
+			Started: val(processStart, 1.79600025638e+09), Prompts: val(prompts, 1410),
 		},
 		"vllm-lora-busy.txt": {
 			Waiting: val(waiting, 0), Running: val(running, 1), KVUsage: val(usage, 0.015075376884422065),
 			BlockSize: 16, NumBlocks: 200, Adapters: []string{"tiny-lora"}, AdaptersState: val(lora, 1), MaxAdapters: 1,
-			Ranks: []Rank{rank("0", 0, 1, 0.015075376884422065)},
+			Ranks:   []Rank{rank("0", 0, 1, 0.015075376884422065)},
+			Started: val(processStart, 1.79600000986e+09), Prompts: val(prompts, 290),
 		},
 		"vllm-lora-after.txt": {
 			Waiting: val(waiting, 0), Running: val(running, 0), KVUsage: val(usage, 0),
 			BlockSize: 16, NumBlocks: 200, AdaptersState: val(lora, 0), MaxAdapters: 1, Ranks: []Rank{rank("0", 0, 0, 0)},
+			Started: val(processStart, 1.79600000986e+09), Prompts: val(prompts, 450),
 		},
 		"llmd-simulator.txt": {
 			Waiting: val(waiting, 0), Running: val(running, 0), KVUsage: val(usage, 0),
 			BlockSize: 16, NumBlocks: 24, Adapters: []string{"lora1"}, AdaptersState: val(lora, 1), MaxAdapters: 2,
+			Prompts: val(prompts, 604),
 		},
 	}
 	for name, want := range tests {
@@ -108,10 +115,12 @@ func TestOtherEngines(t *testing.T) {
 			"sglang", `sglang:num_queue_reqs{model_name="m",tp_rank="0"} 2826.0
 sglang:num_running_reqs{model_name="m",tp_rank="0"} 7
 sglang:token_usage{model_name="m",tp_rank="0"} 0.28
+sglang:prompt_tokens_total{model_name="m"} 4096
 sglang:cache_config_info{page_size="64",num_pages="1000"} 1
 `, Page{
 				Engine: "sglang", Waiting: val("sglang:num_queue_reqs", 2826), Running: val("sglang:num_running_reqs", 7),
 				KVUsage: val("sglang:token_usage", 0.28), BlockSize: 64, NumBlocks: 1000,
+				Prompts:       val("sglang:prompt_tokens_total", 4096),
 				AdaptersState: unknown("", "sglang does not say on its page which adapters are loaded"),
 			},
 		},

@@ -12,6 +12,8 @@ type dialect struct {
 	// waiting, running and usage are names in order of preference: the present
 	// one first, then what older versions called it.
 	waiting, running, usage []string
+	// prompts is the counter of prompt tokens; empty when the engine has none.
+	prompts string
 	// rank is the label that tells the ranks of a data parallel engine apart.
 	rank string
 	// copies: series of one rank repeat the same queue (tensor and pipeline
@@ -37,6 +39,7 @@ var dialects = []dialect{
 		waiting: []string{"vllm:num_requests_waiting"},
 		running: []string{"vllm:num_requests_running"},
 		usage:   []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"},
+		prompts: "vllm:prompt_tokens_total",
 		rank:    "engine",
 		blocks:  blockNames{info: "vllm:cache_config_info", size: "block_size", count: "num_gpu_blocks"},
 		lora:    "vllm:lora_requests_info",
@@ -46,6 +49,7 @@ var dialects = []dialect{
 		waiting: []string{"sglang:num_queue_reqs"},
 		running: []string{"sglang:num_running_reqs"},
 		usage:   []string{"sglang:token_usage"},
+		prompts: "sglang:prompt_tokens_total",
 		rank:    "dp_rank",
 		copies:  true,
 		blocks:  blockNames{info: "sglang:cache_config_info", size: "page_size", count: "num_pages"},
@@ -60,6 +64,9 @@ var dialects = []dialect{
 	},
 }
 
+// processStart is what client libraries of Prometheus tell of any process.
+const processStart = "process_start_time_seconds"
+
 // wanted are the families that are read from a page.
 var wanted = newNameTable(wantedNames())
 
@@ -67,7 +74,7 @@ func wantedNames() (names []string) {
 	for _, d := range dialects {
 		names = append(names, d.families()...)
 	}
-	return append(names, gpuNames...)
+	return append(append(names, processStart), gpuNames...)
 }
 
 func (d dialect) families() []string {
@@ -77,8 +84,10 @@ func (d dialect) families() []string {
 	} else {
 		names = append(names, d.blocks.size, d.blocks.count)
 	}
-	if d.lora != "" {
-		names = append(names, d.lora)
+	for _, name := range []string{d.prompts, d.lora} {
+		if name != "" {
+			names = append(names, name)
+		}
 	}
 	return names
 }

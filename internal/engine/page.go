@@ -63,6 +63,11 @@ type Page struct {
 	// Ranks are the rows of a data parallel engine, in the order of their
 	// numbers; empty when the page's series carry no rank.
 	Ranks []Rank
+
+	// Started is when the process started, in seconds of Unix time, and Prompts how
+	// many prompt tokens it has computed since: a restart changes the first and lets
+	// the second fall. Without a reason when they are unknown.
+	Started, Prompts Value
 }
 
 // Rank is what a page says of one data parallel rank, one engine core with a
@@ -213,6 +218,8 @@ func pageOf(f families, engine string) (Page, error) {
 		})
 	}
 	p.BlockSize, p.NumBlocks = d.blocks.read(f)
+	p.Started = fold(f, processStart, math.Max)
+	p.Prompts = fold(f, d.prompts, sum)
 	readAdapters(f, d, &p)
 	return p, nil
 }
@@ -222,6 +229,19 @@ func noSeries(engine string) string {
 		return "page has no series of vLLM, SGLang or trtllm-serve"
 	}
 	return "page has no series of " + engine + ", which the endpoint is said to be"
+}
+
+// fold makes one of all series of a family, when each has a usable value.
+func fold(f families, name string, of func(a, b float64) float64) (v Value) {
+	for _, s := range f.of(name) {
+		next := known(name, s.value)
+		if !next.Known {
+			return Value{}
+		}
+		next.V = of(v.V, next.V)
+		v = next
+	}
+	return v
 }
 
 func sum(a, b float64) float64 { return a + b }

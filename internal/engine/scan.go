@@ -120,7 +120,7 @@ func (l *lineScan) end(line []byte) error {
 // Names in quotes it leaves to the parser.
 func wantedLine(line []byte) bool {
 	switch line[0] {
-	case 'v', 's', 't', 'D':
+	case 'v', 's', 't', 'D', 'p':
 		return wanted.find(line) >= 0
 	case '#':
 		if rest, ok := bytes.CutPrefix(line, []byte("# TYPE ")); ok {

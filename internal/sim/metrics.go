@@ -80,6 +80,7 @@ func (s *server) page() []byte {
 	p.family("cache_config_info", "gauge", "Information of the LLMEngine CacheConfig")
 	p.buf = fmt.Appendf(p.buf, "vllm:cache_config_info{block_size=\"%d\",enable_prefix_caching=\"True\",engine=\"0\",num_gpu_blocks=\"%d\"} 1\n",
 		vllm.TokensPerBlock, stats.Blocks)
+	p.buf = fmt.Appendf(p.buf, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %.3f\n", float64(s.origin.UnixMilli())/1e3)
 	s.timings.write(p)
 	if len(s.pod.fleet.cfg.Adapters) > 0 {
 		now := float64(s.pod.fleet.cfg.Clock.Now().UnixNano()) / 1e9
