@@ -68,15 +68,19 @@ func notRecorded(kind string) string {
 // kindOrder lists the kinds of input that are checked, in the order in which a
 // difference is reported: those of the whole decision, then those of candidates.
 var kindOrder = []string{
-	"id", "time", "timeScale", "policy", "request", "chain", "weights", "seed", kindGateway,
+	"id", "time", "timeScale", "policy", "request", "chain", "weights", "seed", kindGateway, kindOrigin,
 	"pod", "reason", "cache", "load", "waiting", "pending", "inFlight", "health", "adapters", "custom",
 }
 
 // firstOfCandidates is the place of the first kind that each candidate has.
-const firstOfCandidates = 9
+const firstOfCandidates = 10
 
-// kindGateway has a checksum only in a record that has a gateway in front.
-const kindGateway = "gateway"
+// These have a checksum only in a record that has a gateway in front, or that
+// comes from another picker.
+const (
+	kindGateway = "gateway"
+	kindOrigin  = "origin"
+)
 
 func (r *Record) checksums() checksums {
 	byKind := r.whole()
@@ -91,9 +95,10 @@ func (r *Record) checksums() checksums {
 		sums.rows[i] = crc(row)
 	}
 	for _, kind := range kindOrder {
-		if kind != kindGateway || r.Gateway != nil {
-			sums.kinds[kind] = crc(byKind[kind])
+		if kind == kindGateway && r.Gateway == nil || kind == kindOrigin && r.Origin == nil {
+			continue
 		}
+		sums.kinds[kind] = crc(byKind[kind])
 	}
 	return sums
 }
@@ -117,6 +122,7 @@ func (r *Record) whole() map[string][]byte {
 		"weights":   weights,
 		"seed":      binary.LittleEndian.AppendUint64(nil, r.Seed),
 		kindGateway: r.Gateway.bytes(),
+		kindOrigin:  r.Origin.bytes(),
 	}
 }
 
@@ -130,6 +136,15 @@ func (g *Gateway) bytes() []byte {
 		b = append(append(b, whole(s.Count, s.Unknown, len(s.Addresses))...), text(s.Addresses...)...)
 	}
 	return append(b, text(g.Fallbacks...)...)
+}
+
+// bytes are all of where the record came from.
+func (o *Origin) bytes() []byte {
+	if o == nil {
+		return nil
+	}
+	b := append(text(o.Kind, o.Version, o.Profile, o.Picker, o.WeightsFrom, o.Log), bits(o.Primary)...)
+	return append(b, text(o.Targets...)...)
 }
 
 // bytes are all of the request but its chain.
@@ -149,6 +164,13 @@ func (c *Candidate) cells() [10][]byte {
 	a := &c.Adapters
 	adapters := append(text(a.State, a.Detail), whole(a.Loaded, a.Max)...)
 	adapters = append(adapters, bits(a.Match)...)
+	if a.Waiting != nil {
+		adapters = append(adapters, whole(*a.Waiting)...)
+	}
+	running := whole(c.InFlight)
+	if c.Running != nil {
+		running = append(running, floats(*c.Running)...)
+	}
 	var custom []byte
 	for _, v := range c.Custom {
 		custom = append(custom, text(v.Name, v.State, v.Detail)...)
@@ -156,7 +178,7 @@ func (c *Candidate) cells() [10][]byte {
 	}
 	return [10][]byte{
 		text(c.Pod, c.Endpoint), text(excluded), c.Cache.bytes(), c.Load.bytes(), c.Waiting.bytes(),
-		whole(c.Pending), whole(c.InFlight), c.Health.bytes(), adapters, custom,
+		whole(c.Pending), running, c.Health.bytes(), adapters, custom,
 	}
 }
 

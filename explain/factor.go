@@ -33,11 +33,19 @@ func (r *replayed) factors(i int) []Factor {
 	if r.in == nil {
 		return []Factor{}
 	}
-	out := make([]Factor, r.in.Weights.Factors())
-	for f := range out {
-		out[f] = r.factor(i, f)
+	out := make([]Factor, 0, r.in.Weights.Factors())
+	for f := r.firstFactor(); f < r.in.Weights.Factors(); f++ {
+		out = append(out, r.factor(i, f))
 	}
 	return out
+}
+
+// firstFactor leaves the built-in factors out of what a foreign picker decided.
+func (r *replayed) firstFactor() int {
+	if r.rec.Origin != nil {
+		return score.NumFactors
+	}
+	return 0
 }
 
 func (r *replayed) factor(i, f int) Factor {
@@ -159,6 +167,9 @@ func (r *replayed) exclusion(i int) Exclusion {
 
 func (r *replayed) exclusionDetail(i int) string {
 	c := &r.rec.Candidates[i]
+	if r.rec.Origin != nil {
+		return "not scored"
+	}
 	reason, _ := score.ParseReason(c.Reason)
 	switch reason {
 	case score.NotReady:

@@ -19,6 +19,9 @@ func (r *replayed) flips(order []int, opt Options) []PodChanges {
 	}
 	n := max(opt.Flips, 1)
 	for _, i := range order[min(1, len(order)):min(1+n, len(order))] {
+		if r.rec.Origin != nil && r.rec.Candidates[i].Score == r.rec.Result.Score {
+			continue // it was drawn, nothing of its inputs decided
+		}
 		out = append(out, r.podChanges(i))
 	}
 	for _, i := range r.kept(n) {
@@ -51,6 +54,9 @@ func (r *replayed) kept(n int) []int {
 func (r *replayed) podChanges(i int) PodChanges {
 	out := PodChanges{Pod: r.rec.Candidates[i].Pod}
 	for _, flip := range r.in.Flips(i) {
+		if flip.Factor < r.firstFactor() {
+			continue
+		}
 		c := Change{
 			Factor: r.in.Weights.FactorName(flip.Factor), Possible: flip.Possible, FromState: flip.FromState.String(),
 			Unit: unitOf(flip.Factor), Why: flip.Why, best: r.best(flip.Factor),

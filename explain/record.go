@@ -32,6 +32,8 @@ type Record struct {
 	// Gateway is what the gateway in front said of the request; nil for the picker's
 	// own. The decision knows of it by the reasons of candidates only.
 	Gateway *Gateway `json:"gateway,omitempty"`
+	// Origin is set when another picker decided, whose log this was read from.
+	Origin *Origin `json:"origin,omitempty"`
 
 	// Candidates are all pods of the pool, eligible or not, in the order in which
 	// the engine saw them.
@@ -123,7 +125,10 @@ type Adapters struct {
 	Match  bool   `json:"match"`  // the requested adapter is loaded
 	Loaded int    `json:"loaded"` // number of loaded adapters
 	Max    int    `json:"max"`    // adapter slots; 0 when not known
-	Detail string `json:"detail,omitempty"`
+	// Waiting is the number of adapters that requests wait for; only foreign
+	// pickers know it.
+	Waiting *int   `json:"waiting,omitempty"`
+	Detail  string `json:"detail,omitempty"`
 }
 
 // CustomValue is a custom scorer's answer for a candidate.
@@ -139,12 +144,15 @@ type Candidate struct {
 	Pod      string `json:"pod"`
 	Endpoint string `json:"endpoint"`
 	// Reason is why it was excluded; "" when it could win.
-	Reason   string        `json:"reason,omitempty"`
-	Cache    Input         `json:"cache"`   // consecutive blocks held
-	Load     Input         `json:"load"`    // utilization, compared with maxUtilization
-	Waiting  Input         `json:"waiting"` // as the engine last reported
-	Pending  int           `json:"pending"` // picks that report can't have seen
-	InFlight int           `json:"inFlight"`
+	Reason   string `json:"reason,omitempty"`
+	Cache    Input  `json:"cache"`   // consecutive blocks held
+	Load     Input  `json:"load"`    // utilization, compared with maxUtilization
+	Waiting  Input  `json:"waiting"` // as the engine last reported
+	Pending  int    `json:"pending"` // picks that report can't have seen
+	InFlight int    `json:"inFlight"`
+	// Running is how many requests the engine said it runs; only in the records of
+	// foreign pickers.
+	Running  *float64      `json:"running,omitempty"`
 	Health   Input         `json:"health"`
 	Adapters Adapters      `json:"adapters"`
 	Custom   []CustomValue `json:"custom,omitempty"`

@@ -30,7 +30,11 @@ func (r *Record) Inputs() (*score.Inputs, error) {
 		in.Extra[k] = score.FactorValues{Name: w.Custom[k].Name, Values: make([]score.Result, len(r.Candidates))}
 	}
 	for i := range r.Candidates {
-		if err := r.Candidates[i].fill(in, i); err != nil {
+		fill := r.Candidates[i].fill
+		if r.Origin != nil {
+			fill = r.Candidates[i].fillForeign
+		}
+		if err := fill(in, i); err != nil {
 			return nil, fmt.Errorf("candidates[%d] %q: %w", i, r.Candidates[i].Pod, err)
 		}
 	}
@@ -214,7 +218,7 @@ func Replay(r *Record) (Verification, *score.Inputs, *score.Decision) {
 func (r *Record) compare(in *score.Inputs, d *score.Decision) string {
 	for i := range r.Candidates {
 		c, got := &r.Candidates[i], d.Results[i]
-		if c.Reason != got.Reason.String() {
+		if !r.sameReason(i, got.Reason) {
 			return fmt.Sprintf("%s: recorded reason %q, replayed %q", c.Pod, c.Reason, got.Reason)
 		}
 		if math.Float64bits(c.Score) != math.Float64bits(got.Score) {
