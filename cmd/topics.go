@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/cli"
 )
 
@@ -27,6 +29,27 @@ func newExitCodes() *cobra.Command {
 		b.WriteString("\n\n'serve' ends with 0 when it is interrupted: that is how it is meant to end.")
 		return b.String()
 	})
+}
+
+func newCauses() *cobra.Command {
+	return topic("causes", "What 'explain' says of a decision, and what to do", func() string {
+		const columns = 90
+		var b strings.Builder
+		b.WriteString("The causes of a decision, the gravest first. A cause is named only where the records\n" +
+			"show it; of several the first is the decision's cause.\n")
+		for _, c := range explain.Causes() {
+			fmt.Fprintf(&b, "\n%s\n", c.Code)
+			for _, text := range []string{c.Means, "What to do: " + c.Do} {
+				b.WriteString(indent(ansi.Wordwrap(text, columns-2, ""), "  "))
+			}
+		}
+		return strings.TrimRight(b.String(), "\n")
+	})
+}
+
+// indent puts a prefix before each line.
+func indent(text, prefix string) string {
+	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix) + "\n"
 }
 
 func newEnvironment(root *cobra.Command) *cobra.Command {

@@ -51,11 +51,11 @@ func TestSharedBlocks(t *testing.T) {
 		want int
 	}{
 		"the first turn's blocks, to the last that both have": {chained("a", 40, 40, 16), chained("b", 40, 90, 16), 32},
-		"equal prompts share all": {chained("a", 40, 40, 16), chained("b", 40, 40, 16), 40},
-		"a short beginning":       {chained("a", 5, 40, 16), chained("b", 5, 90, 16), 4},
-		"nothing":                 {chained("a", 0, 40, 16), chained("b", 0, 40, 16), 0},
-		"other block sizes":       {chained("a", 40, 40, 16), chained("b", 40, 40, 32), 0},
-		"a chain that is cut":     {chained("a", 40, 40, 16), &Request{Blocks: 40, BlockSize: 16, Chain: []string{"1"}}, 0},
+		"equal prompts share all":                             {chained("a", 40, 40, 16), chained("b", 40, 40, 16), 40},
+		"a short beginning":                                   {chained("a", 5, 40, 16), chained("b", 5, 90, 16), 4},
+		"nothing":                                             {chained("a", 0, 40, 16), chained("b", 0, 40, 16), 0},
+		"other block sizes":                                   {chained("a", 40, 40, 16), chained("b", 40, 40, 32), 0},
+		"a chain that is cut":                                 {chained("a", 40, 40, 16), &Request{Blocks: 40, BlockSize: 16, Chain: []string{"1"}}, 0},
 	} {
 		if got := SharedBlocks(tc.a, tc.b); got != tc.want {
 			t.Errorf("%s: %d blocks shared, want %d", name, got, tc.want)

@@ -13,6 +13,10 @@ type Options struct {
 	// is computed; 0 means the runner-up alone, below 0 none. Up to as many
 	// excluded pods that would have scored more than the winner are added.
 	Flips int
+	// Earlier are decisions of before that may have shared the prompt's prefix, in
+	// any order; what is of no use is passed over. Without them nothing is said of
+	// what a pod used to hold.
+	Earlier []*Record
 }
 
 // Explain makes the report of a decision. It replays the decision, so factor
@@ -45,8 +49,10 @@ func Explain(rec *Record, opt Options) *Report {
 		report.Analysis = analyse(r.in.Weights)
 	}
 	report.Outcome = outcomeOf(rec)
+	f := finder{Report: report, in: r, priors: priorsOf(rec, opt.Earlier)}
+	report.Notes = f.notes()
+	report.Cause = mainCause(report.Notes)
 	report.Verdict = verdict(report)
-	report.Notes = notes(report)
 	return report
 }
 

@@ -1,37 +1,75 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/eppctl/eppctl/score"
 )
 
-// notes lists what is remarkable about a decision, the gravest first.
-func notes(r *Report) []Note {
+// finder looks for what is remarkable about a decision.
+type finder struct {
+	*Report
+	in     *replayed
+	priors []prior
+}
+
+// notes lists what it found, the gravest first.
+func (f *finder) notes() []Note {
 	out := []Note{}
-	add := func(cause, text string) {
+	add := func(cause, text string, evidence ...Evidence) {
 		if text != "" {
-			out = append(out, Note{cause, text})
+			out = append(out, Note{Cause: cause, Text: text, Evidence: append([]Evidence{}, evidence...)})
 		}
 	}
-	if !r.Replay.Identical {
-		add(CauseReplay, "the replay differs from the record: "+r.Replay.Difference)
+	if !f.Replay.Identical {
+		add(CauseReplay, "the replay differs from the record: "+f.Replay.Difference)
 	}
-	add(CauseServedElsewhere, r.servedElsewhere())
-	add(CauseRetried, r.retried())
-	add(CauseSubsetUnknown, r.strangers())
-	if r.Relaxed {
-		add(CauseSaturated, "every queue is full, so the queue limit was relaxed for this request")
+	add(CauseServedElsewhere, f.servedElsewhere())
+	add(CauseRetried, f.retried())
+	add(CauseSubsetUnknown, f.strangers())
+	add(CauseSaturated, f.saturated())
+	add(f.kept())
+	add(CauseEvicted, f.evicted())
+	if cause, text, evidence := f.lost(); cause != "" {
+		add(cause, text, evidence)
 	}
-	out = append(out, r.owners()...)
-	if r.Outcome.Cache == CacheStale {
-		add(CauseEvicted, fmt.Sprintf("stale cache: the engine had %d cached tokens, %d were predicted",
-			*r.Outcome.CachedTokens, *r.Outcome.PredictedCachedTokens))
+	add(CauseBlockSize, f.otherBlockSize())
+	add(CauseTokensApproximate, f.miscounted())
+	add(CauseDeeperQueue, f.deeperQueue())
+	add(CauseAdapterAbsent, f.adapterAbsent())
+	add(CauseWeights, f.otherWeights())
+	out = append(out, f.missing()...)
+	if f.Ties != nil && f.DecidedBy == score.ByTieSeed.Name(nil) {
+		add(CauseTieRandom, "equal in everything, so the seed chose one of "+strings.Join(f.Ties.Pods, ", "))
 	}
-	add(CauseDeeperQueue, r.deeperQueue())
-	add(CauseAdapterAbsent, r.adapterAbsent())
-	return append(out, r.missing()...)
+	add(CauseNoReuse, f.noReuse())
+	slices.SortStableFunc(out, func(a, b Note) int {
+		x, _ := causeOf(a.Cause)
+		y, _ := causeOf(b.Cause)
+		return cmp.Compare(x, y)
+	})
+	return out
+}
+
+func (f *finder) saturated() string {
+	switch {
+	case f.Relaxed:
+		return "every queue is full, so the queue limit was relaxed for this request"
+	case f.Refused == score.Saturated.String():
+		return "every queue is full, and the configuration says to refuse then"
+	}
+	return ""
+}
+
+func (f *finder) evicted() string {
+	if f.Outcome.Cache != CacheStale {
+		return ""
+	}
+	return fmt.Sprintf("stale cache: the engine had %d cached tokens, %d were predicted",
+		*f.Outcome.CachedTokens, *f.Outcome.PredictedCachedTokens)
 }
 
 func (r *Report) retried() string {
@@ -65,32 +103,6 @@ func (o *ReportOutcome) attempt(a *Attempt) string {
 		return "did not answer: " + o.Error
 	}
 	return "did not answer"
-}
-
-// owners names the best of the excluded pods that would have beaten the winner.
-func (r *Report) owners() []Note {
-	var best *Exclusion
-	for i := range r.Excluded {
-		x := &r.Excluded[i]
-		if x.WouldScore != nil && (best == nil || *x.WouldScore > *best.WouldScore) {
-			best = x
-		}
-	}
-	if best == nil || len(r.Candidates) == 0 || *best.WouldScore <= r.Candidates[0].Score {
-		return nil
-	}
-	cause := CauseOwnerRemoved
-	switch best.Reason {
-	case score.QueueFull.String():
-		cause = CauseOwnerQueueFull
-	case score.Unhealthy.String():
-		cause = CauseOwnerUnhealthy
-	case score.NotInSubset.String():
-		cause = CauseSubset
-	}
-	text := fmt.Sprintf("%s would have won with %s, but was excluded: %s (%s)",
-		best.Pod, points(*best.WouldScore), best.Reason, best.Detail)
-	return []Note{{cause, text}}
 }
 
 // deeperQueue marks a pick whose queue is deeper than the runner-up's although
@@ -127,45 +139,4 @@ func (r *Report) adapterAbsent() string {
 		}
 	}
 	return "adapter " + r.Adapter + " is loaded on no eligible pod: the engine has to load it"
-}
-
-// missing names the inputs that were stale or unknown, one note a factor and
-// state.
-func (r *Report) missing() []Note {
-	var out []Note
-	if len(r.Candidates) == 0 {
-		return out
-	}
-	for f := range r.Candidates[0].Factors {
-		for _, s := range []score.State{score.Stale, score.Unknown} {
-			if text := r.missingIn(f, s.String()); text != "" {
-				cause := CauseInputMissing
-				if s == score.Stale {
-					cause = CauseInputStale
-				}
-				out = append(out, Note{cause, text})
-			}
-		}
-	}
-	return out
-}
-
-func (r *Report) missingIn(f int, state string) string {
-	var pods []string
-	for i := range r.Candidates {
-		if r.Candidates[i].Factors[f].State == state {
-			pods = append(pods, r.Candidates[i].Pod)
-		}
-	}
-	name, total := r.Candidates[0].Factors[f].Name, len(r.Candidates)
-	const named = 3
-	switch {
-	case len(pods) == 0:
-		return ""
-	case len(pods) == total && total > 1:
-		return name + " is " + state + " for every eligible pod, so it could not change the order"
-	case len(pods) > named:
-		return fmt.Sprintf("%s is %s for %d of %d eligible pods and counts 0 there", name, state, len(pods), total)
-	}
-	return name + " is " + state + " for " + strings.Join(pods, ", ") + " and counts 0 there"
 }

@@ -37,8 +37,10 @@ type Report struct {
 	Policy            string    `json:"policy"`
 	Gateway           *Gateway  `json:"gateway"` // null for the picker's own
 
-	// Verdict is the decision in one sentence, Notes what is remarkable about it.
+	// Verdict is the decision in one sentence, Cause the code of what made it so,
+	// and Notes all that is remarkable about it, the gravest first.
 	Verdict string `json:"verdict"`
+	Cause   string `json:"cause"`
 	Notes   []Note `json:"notes"`
 
 	Picked *Pick `json:"picked"` // null when the request was refused
@@ -56,6 +58,8 @@ type Report struct {
 	Candidates []Standing   `json:"candidates"` // could win, best first
 	Excluded   []Exclusion  `json:"excluded"`   // could not, what would have scored most first
 	Flips      []PodChanges `json:"whatWouldFlip"`
+	// Versus is the picked pod against one that was asked for, see [WhyNot].
+	Versus *Versus `json:"versus,omitempty"`
 
 	Outcome  ReportOutcome `json:"outcome"`
 	Attempts []Attempt     `json:"attempts"`
@@ -66,29 +70,21 @@ type Report struct {
 
 // Note is something remarkable about a decision.
 type Note struct {
-	Cause string `json:"cause"` // for programs: deeper-queue-won, input-stale, …
+	Cause string `json:"cause"` // for programs, see [Causes]
 	Text  string `json:"text"`  // for people
+	// Evidence is what other decisions say that the note rests on; what stands in
+	// this one is in the text.
+	Evidence []Evidence `json:"evidence"`
+
+	minor bool // it did not change the pick
 }
 
-// The causes of notes.
-const (
-	CauseReplay         = "replay-difference"
-	CauseDeeperQueue    = "deeper-queue-won"
-	CauseSaturated      = "saturated"
-	CauseInputStale     = "input-stale"
-	CauseInputMissing   = "input-missing"
-	CauseOwnerQueueFull = "owner-queue-full"
-	CauseOwnerUnhealthy = "owner-unhealthy"
-	CauseOwnerRemoved   = "owner-removed"
-	CauseSubset         = "subset"
-	CauseAdapterAbsent  = "adapter-absent"
-	CauseRetried        = "retried"
-	CauseEvicted        = "evicted-unseen"
-	// CauseServedElsewhere: the gateway in front had another endpoint serve.
-	CauseServedElsewhere = "served-elsewhere"
-	// CauseSubsetUnknown: it allows endpoints that no pod has.
-	CauseSubsetUnknown = "subset-unknown"
-)
+// Evidence is a fact in the record of another decision.
+type Evidence struct {
+	RequestID  string `json:"requestID"`
+	DecisionID string `json:"decisionID"`
+	Text       string `json:"text"`
+}
 
 // Pick is a pod with its score.
 type Pick struct {

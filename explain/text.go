@@ -17,6 +17,10 @@ func (r *Report) Text(w io.Writer, opt TextOptions) error {
 	p := newPage(opt)
 	r.writeVerdict(p)
 	p.blank()
+	if r.Versus != nil {
+		r.Versus.write(p)
+		p.blank()
+	}
 	r.writeRequest(p)
 	p.blank()
 	r.writeCandidates(p)
@@ -33,8 +37,16 @@ func (r *Report) Text(w io.Writer, opt TextOptions) error {
 
 func (r *Report) writeVerdict(p *page) {
 	p.row(Strong, "", r.Verdict)
-	for _, n := range r.Notes {
-		p.row(Warn, "! ", n.Text)
+	for i := range r.Notes {
+		n := &r.Notes[i]
+		if benign(n.Cause) {
+			p.row(Plain, "- ", n.Text)
+		} else {
+			p.row(Warn, "! ", n.Text)
+		}
+		for _, e := range n.Evidence {
+			p.row(Faint, "  ", shortID(e.RequestID)+": "+e.Text)
+		}
 	}
 }
 
@@ -193,15 +205,20 @@ func (r *Report) writeFlips(p *page) {
 	p.row(Strong, "", "what would have flipped it, one input changed and all else as it was:")
 	for i := range r.Flips {
 		pod := &r.Flips[i]
-		p.row(Plain, "  ", pod.Pod+" would have won with")
-		column := 0
-		for k := range pod.Changes {
-			column = max(column, width(p.safe(pod.Changes[k].Factor)))
-		}
-		for k := range pod.Changes {
-			c := &pod.Changes[k]
-			p.row(Plain, "    "+pad(p.safe(c.Factor), column)+"  ", c.text())
-		}
+		writeChanges(p, pod.Pod+" would have won with", pod.Changes)
+	}
+}
+
+// writeChanges lists what would have made a pod win, a line a factor.
+func writeChanges(p *page, title string, changes []Change) {
+	p.row(Plain, "  ", title)
+	column := 0
+	for k := range changes {
+		column = max(column, width(p.safe(changes[k].Factor)))
+	}
+	for k := range changes {
+		c := &changes[k]
+		p.row(Plain, "    "+pad(p.safe(c.Factor), column)+"  ", c.text())
 	}
 }
 

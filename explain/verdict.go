@@ -9,8 +9,16 @@ import (
 	"github.com/eppctl/eppctl/score"
 )
 
-// verdict is the decision in one sentence.
+// verdict is the decision in one sentence: what decided, by how much, and what was
+// unusual.
 func verdict(r *Report) string {
+	if _, cause := causeOf(r.Cause); cause != nil && cause.Short != "" && r.Refused == "" {
+		return r.decided() + "; " + cause.Short
+	}
+	return r.decided()
+}
+
+func (r *Report) decided() string {
 	subject := "request " + shortID(r.RequestID) + " (" + r.about() + ")"
 	switch {
 	case r.Refused != "":
