@@ -56,7 +56,7 @@ func (in *Inputs) Change(i, factor int, v float64) *Inputs {
 	p := &c.Pods[i]
 	switch factor {
 	case CacheMatch:
-		p.Cache.Value, p.Cache.State = v, Known
+		p.Cache.Value, p.Cache.State, p.CacheTiers = v, Known, nil
 	case Load:
 		p.Utilization.Value, p.Utilization.State = v, Known
 	case QueueDepth:

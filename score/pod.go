@@ -49,12 +49,16 @@ type PodState struct {
 	// what it would have scored, but cannot win.
 	Excluded Reason
 
-	Cache       Reading // Value: consecutive prompt blocks that the pod holds
+	Cache       Reading // Value: consecutive prompt blocks that the pod holds, by weight
 	Utilization Reading // compared with Weights.MaxUtilization
 	Waiting     Reading // requests that the engine last reported as waiting
 	Pending     int     // picks that the engine's last report can't have seen yet
 	InFlight    int     // requests given to the pod and not yet ended
 	Health      Reading // 0 (failed, draining) to 1
+
+	// CacheTiers are the parts of Cache.Value where it has blocks beside the GPU's,
+	// the heaviest first; nil for most pods.
+	CacheTiers []TierBlocks
 
 	AdapterState State    // of Adapters
 	Adapters     []string // LoRA adapters that are loaded

@@ -3,6 +3,7 @@ package score
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -129,13 +130,27 @@ func scoreCache(req *InferenceRequest, p *PodState) Result {
 	case req.Blocks == 0:
 		r.Detail = "not applicable: shorter than one block"
 	case state == Stale:
-		r.Detail = fmt.Sprintf("%s of %d blocks, %s old", short(p.Cache.Value, 0), req.Blocks, age(p.Cache.Age))
+		r.Detail = fmt.Sprintf("%s, %s old", matchText(req, p), age(p.Cache.Age))
 	case state == Unknown:
 		r.Detail = why(p, CacheMatch)
 	default:
-		r.Detail = fmt.Sprintf("%s of %d blocks", short(p.Cache.Value, 0), req.Blocks)
+		r.Detail = matchText(req, p)
 	}
 	return r
+}
+
+// matchText is the cache match in words. Only blocks that count less make it a
+// fraction.
+func matchText(req *InferenceRequest, p *PodState) string {
+	decimals := 0
+	if p.Cache.Value != math.Trunc(p.Cache.Value) {
+		decimals = 2
+	}
+	text := fmt.Sprintf("%s of %d blocks", short(p.Cache.Value, decimals), req.Blocks)
+	if p.CacheTiers != nil {
+		text += ": " + tiersText(p.CacheTiers)
+	}
+	return text
 }
 
 func scoreLoad(p *PodState, maxUtilization float64) Result {

@@ -143,7 +143,7 @@ func Default() Config {
 		Intervals:        Intervals{PodReportMs: 2000, ScrapeMs: 200, ProbeMs: 1000},
 		Staleness:        Staleness{MetricsSeconds: 5},
 		Probes:           Probes{IntervalSeconds: 30, TimeoutSeconds: 10},
-		Events:           Events{Enabled: true, Port: 5557, OnGap: gapKeep, Tiers: []string{"gpu"}, LimitSeconds: 30},
+		Events:           Events{Enabled: true, Port: 5557, OnGap: gapKeep, TierWeights: TierWeights{GPU: 1}, LimitSeconds: 30},
 		Tokens:           Tokens{Source: string(tokens.SourceAuto), TimeoutMs: 150, CacheMiB: 64},
 		BlockSize:        16,
 		ScorerDeadlineMs: 1,

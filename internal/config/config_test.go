@@ -90,6 +90,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{"a weight that is no number", "weights:\n  cache: much\n", "line 2: cannot unmarshal"},
 		{"an alias in the weights", "weights:\n  cache: &x 0.6\n  load: *x\n", "line 3: YAML aliases are not supported"},
 		{"a merge in the weights", "weights:\n  <<: {cache: 1}\n", "line 2: weights: YAML merges are not supported"},
+		{"a word for it", "events:\n  tiers: [gpu]\n", "line 2: unknown key events.tiers: did you mean tierWeights?"},
 		{"unknown key of ext_proc", "extproc:\n  fallback: 1\n", "line 2: unknown key extproc.fallback: did you mean fallbacks?"},
 		{"a word for a switch", "extproc: {scoresMetadata: often}\n", "line 1: cannot unmarshal"},
 		{"unknown key in a list", "models:\n- name: a\n  alias: [b]\n", "line 3: unknown key models[0].alias: did you mean aliases?"},

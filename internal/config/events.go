@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/eppctl/eppctl/internal/kvevent"
@@ -17,9 +16,18 @@ type Events struct {
 	ReplayPort int    `yaml:"replayPort" json:"replayPort"` // 0 = none
 	Topic      string `yaml:"topic" json:"topic"`
 	OnGap      string `yaml:"onGap" json:"onGap"`
-	// Tiers are where a block counts as cached.
-	Tiers        []string `yaml:"tiers" json:"tiers"`
-	LimitSeconds float64  `yaml:"limitSeconds" json:"limitSeconds"`
+	// TierWeights are how much a block counts as cached by where it is.
+	TierWeights  TierWeights `yaml:"tierWeights" json:"tierWeights"`
+	LimitSeconds float64     `yaml:"limitSeconds" json:"limitSeconds"`
+}
+
+// TierWeights are what a block is worth by its tier, from 0 to 1; on the GPU it is
+// always 1.
+type TierWeights struct {
+	GPU      float64 `yaml:"gpu" json:"gpu"`
+	CPU      float64 `yaml:"cpu" json:"cpu"`
+	Disk     float64 `yaml:"disk" json:"disk"`
+	External float64 `yaml:"external" json:"external"`
 }
 
 // The values of [Events.OnGap].
@@ -27,12 +35,6 @@ const (
 	gapKeep  = "keep"
 	gapClear = "clear"
 )
-
-// tiers are the names of [Events.Tiers].
-var tiers = map[string]kvevent.Tier{
-	kvevent.GPU.String(): kvevent.GPU, kvevent.CPU.String(): kvevent.CPU,
-	kvevent.Disk.String(): kvevent.Disk, kvevent.External.String(): kvevent.External,
-}
 
 const maxPort = 65535
 
@@ -47,25 +49,32 @@ func (e *Events) validate() []error {
 	if e.OnGap != gapKeep && e.OnGap != gapClear {
 		problems = append(problems, fmt.Errorf("events.onGap: must be %s or %s, got %q", gapKeep, gapClear, e.OnGap))
 	}
-	if len(e.Tiers) == 0 {
-		problems = append(problems, errors.New("events.tiers: must not be empty; switch events off with events.enabled"))
+	return append(problems, e.TierWeights.validate()...)
+}
+
+func (w *TierWeights) validate() (problems []error) {
+	if w.GPU != 1 {
+		problems = append(problems, fmt.Errorf(
+			"events.tierWeights.gpu: must be 1, got %v: the others are relative to it; switch events off with events.enabled", w.GPU))
 	}
-	for i, t := range e.Tiers {
-		if _, ok := tiers[t]; !ok {
-			problems = append(problems, fmt.Errorf("events.tiers[%d]: must be gpu, cpu, disk or external, got %q", i, t))
+	for tier, v := range w.byTier() {
+		if tier := kvevent.Tier(tier); tier != kvevent.GPU && !(v >= 0 && v <= 1) {
+			problems = append(problems, fmt.Errorf("events.tierWeights.%s: must be between 0 and 1, got %v", tier, v))
 		}
 	}
 	return problems
 }
 
+// byTier are the weights in the form of their package.
+func (w *TierWeights) byTier() *kvindex.TierWeights {
+	return &kvindex.TierWeights{kvevent.GPU: w.GPU, kvevent.CPU: w.CPU, kvevent.Disk: w.Disk, kvevent.External: w.External}
+}
+
 // Feeds are the settings of KV events in the form of their package.
 func (e *Events) Feeds() kvfeed.Config {
-	c := kvfeed.Config{Port: e.Port, ReplayPort: e.ReplayPort, Topic: e.Topic}
+	c := kvfeed.Config{Port: e.Port, ReplayPort: e.ReplayPort, Topic: e.Topic, Levels: e.TierWeights.byTier().Levels()}
 	if e.OnGap == gapClear {
 		c.OnGap = kvindex.Clear
-	}
-	for _, t := range e.Tiers {
-		c.Counted |= kvindex.Tiers(tiers[t])
 	}
 	return c
 }

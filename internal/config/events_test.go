@@ -16,13 +16,16 @@ func TestEvents(t *testing.T) {
 	for _, tc := range []struct{ name, file, problem string }{
 		{"defaults", "", ""},
 		{"off", "events: {enabled: false}", ""},
-		{"all", "events: {port: 6000, replayPort: 6100, topic: kv@, onGap: clear, tiers: [gpu, cpu, disk, external], limitSeconds: 5}", ""},
+		{"all", "events: {port: 6000, replayPort: 6100, topic: kv@, onGap: clear, tierWeights: {gpu: 1, cpu: 0.5, disk: 0.25, external: 1}, limitSeconds: 5}", ""},
+		{"one weight", "events: {tierWeights: {cpu: 0.5}}", ""},
 		{"no port", "events: {port: 0}", "line 1: events.port: must be between 1 and 65535, got 0"},
 		{"a port too high", "events: {replayPort: 65536}", "events.replayPort: must be between 0 and 65535"},
 		{"one port for both", "events: {replayPort: 5557}", "events.replayPort: must be another than events.port"},
 		{"an unknown word", "events: {onGap: forget}", `events.onGap: must be keep or clear, got "forget"`},
-		{"no tier", "events: {tiers: []}", "events.tiers: must not be empty"},
-		{"an unknown tier", "events:\n  tiers: [gpu, GPU]\n", `line 2: events.tiers[1]: must be gpu, cpu, disk or external, got "GPU"`},
+		{"a GPU that does not count", "events: {tierWeights: {gpu: 0}}", "line 1: events.tierWeights.gpu: must be 1, got 0"},
+		{"a weight above the GPU's", "events:\n  tierWeights:\n    cpu: 1.5\n", "line 3: events.tierWeights.cpu: must be between 0 and 1, got 1.5"},
+		{"a weight below 0", "events: {tierWeights: {disk: -0.1}}", "events.tierWeights.disk: must be between 0 and 1, got -0.1"},
+		{"no number", "events: {tierWeights: {external: .nan}}", "events.tierWeights.external: must be between 0 and 1, got NaN"},
 		{"no time", "events: {limitSeconds: 0}", "events.limitSeconds: must be between"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -36,9 +39,12 @@ func TestEvents(t *testing.T) {
 }
 
 func TestEventsAsFeeds(t *testing.T) {
-	c := parsed(t, "events: {port: 6000, replayPort: 6100, topic: kv@, onGap: clear, tiers: [gpu, disk], limitSeconds: 5}")
+	c := parsed(t, "events: {port: 6000, replayPort: 6100, topic: kv@, onGap: clear, tierWeights: {disk: 0.25}, limitSeconds: 5}")
 	want := kvfeed.Config{
-		Port: 6000, ReplayPort: 6100, Topic: "kv@", OnGap: kvindex.Clear, Counted: kvindex.Tiers(kvevent.GPU, kvevent.Disk),
+		Port: 6000, ReplayPort: 6100, Topic: "kv@", OnGap: kvindex.Clear, Levels: []kvindex.Level{
+			{Tiers: kvindex.Tiers(kvevent.GPU), Weight: 1, Name: "gpu"},
+			{Tiers: kvindex.Tiers(kvevent.GPU, kvevent.Disk), Weight: 0.25, Name: "disk"},
+		},
 	}
 	if diff := cmp.Diff(want, c.Events.Feeds(), cmpopts.EquateComparable(kvindex.Limits{})); diff != "" {
 		t.Errorf("−want +got:\n%s", diff)

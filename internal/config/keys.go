@@ -111,15 +111,25 @@ func (w *walker) keys(n *yaml.Node, path string, visit func(key, value *yaml.Nod
 	}
 }
 
-// Nearest is the name with the smallest edit distance to word, ignoring case.
+// Nearest is the name with the smallest edit distance to word, less the letters
+// that both begin with, ignoring case.
 func Nearest(word string, names []string) string {
 	best, distance := "", 1<<30
 	for _, name := range names {
-		if d := edits(strings.ToLower(word), strings.ToLower(name)); d < distance {
+		a, b := strings.ToLower(word), strings.ToLower(name)
+		if d := edits(a, b) - common(a, b); d < distance {
 			best, distance = name, d
 		}
 	}
 	return best
+}
+
+// common is how many bytes two words begin with alike.
+func common(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // edits is the Levenshtein distance in bytes; words are cut to 64.

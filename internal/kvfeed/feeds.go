@@ -69,15 +69,16 @@ type Stream interface {
 // Sink is told of streams. Its methods are called from many goroutines, for one
 // stream one at a time; they must be quick, and must not call back.
 type Sink interface {
-	// RankOpened gives the stream of a target's rank its slot, admitted to the tree.
-	// It is not ok when the target is gone. The stream may be asked at any time, but
-	// not under a lock that the sink's methods take.
-	RankOpened(targetID string, rank int, stream Stream) (slot prefix.Slot, ok bool)
+	// RankOpened gives the stream of a target's rank its slots, admitted to the tree:
+	// one for each level, and the first is what the other methods know it by. It is
+	// not ok when the target is gone. The stream may be asked at any time, but not
+	// under a lock that the sink's methods take.
+	RankOpened(targetID string, rank int, levels []kvindex.Level, stream Stream) (slots []prefix.Slot, ok bool)
 	RankChanged(slot prefix.Slot, s State)
-	// RankEvicted tells of blocks that the rank has not had since then, by our
-	// clock; nil: all of them. The slice is only lent.
+	// RankEvicted tells of blocks that the rank has not had since then on any level,
+	// by our clock; nil: all of them. The slice is only lent.
 	RankEvicted(slot prefix.Slot, blocks []uint64, since time.Time)
-	// RankClosed takes the slot back.
+	// RankClosed takes the slots back.
 	RankClosed(slot prefix.Slot)
 }
 
@@ -86,7 +87,7 @@ type Config struct {
 	Tree      *prefix.Tree
 	BlockSize int // of the tree, in tokens
 	OnGap     kvindex.OnGap
-	Counted   kvindex.TierSet // where blocks count as cached; 0: the GPU
+	Levels    []kvindex.Level // where blocks count as cached; nil: on the GPU
 	Limits    kvindex.Limits
 	// Port is where the events of an engine are that does not say so itself, and
 	// ReplayPort where missed ones can be had; 0: nowhere. Rank n has Port + n.
@@ -122,6 +123,9 @@ func New(cfg Config, sink Sink) *Feeds {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Levels == nil {
+		cfg.Levels = kvindex.GPUAlone()
 	}
 	f := &Feeds{
 		cfg: cfg, sink: sink, budget: zmtp.NewBudget(buffers),

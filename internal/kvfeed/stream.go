@@ -27,7 +27,7 @@ type stream struct {
 	done   chan struct{}
 	tried  func() // is called when it was connected once, or could not be
 
-	slot     prefix.Slot
+	slot     prefix.Slot // of the first level
 	decoder  kvevent.Decoder
 	told     State
 	lost     time.Time // when the connection before this one ended
@@ -56,16 +56,16 @@ func (s *stream) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.stop()
 	defer s.tried()
-	slot, ok := s.feeds.sink.RankOpened(s.target.ID, s.source.rank, s)
+	cfg := &s.feeds.cfg
+	slots, ok := s.feeds.sink.RankOpened(s.target.ID, s.source.rank, cfg.Levels, s)
 	if !ok {
 		return
 	}
-	s.slot = slot
-	defer s.feeds.sink.RankClosed(slot)
-	cfg := &s.feeds.cfg
+	s.slot = slots[0]
+	defer s.feeds.sink.RankClosed(s.slot)
 	rank := kvindex.New(kvindex.Config{
-		Tree: cfg.Tree, Slot: slot, Model: s.target.Model, BlockSize: cfg.BlockSize,
-		OnGap: cfg.OnGap, Replay: s.source.replay != "", Counted: cfg.Counted, Limits: cfg.Limits, Removed: s.removed,
+		Tree: cfg.Tree, Slots: slots, Levels: cfg.Levels, Model: s.target.Model, BlockSize: cfg.BlockSize,
+		OnGap: cfg.OnGap, Replay: s.source.replay != "", Limits: cfg.Limits, Removed: s.removed,
 	})
 	defer rank.Close()
 	s.mu.Lock()

@@ -107,14 +107,15 @@ func (c copies) in(places uint16) bool {
 type place struct {
 	tier   kvevent.Tier
 	group  int
+	level  int // the first that it is on; MaxLevels: it does not count as cached
 	blocks int // that have a copy there
 }
 
 // places numbers the ones that a rank has blocks in.
 type places struct {
-	list    [maxPlaces]place
-	n       int
-	counted uint16 // a bit for each whose tier counts as cached
+	list [maxPlaces]place
+	n    int
+	on   [MaxLevels]uint16 // each level, a bit for each place
 }
 
 func (p *places) known() []place { return p.list[:p.n] }
@@ -131,15 +132,15 @@ func (p *places) find(tier kvevent.Tier, group int) int {
 
 // add returns the number of a place that it makes if need be, or -1 when there
 // are too many.
-func (p *places) add(tier kvevent.Tier, group int, counted bool) int {
+func (p *places) add(tier kvevent.Tier, group, level int) int {
 	if i := p.find(tier, group); i >= 0 || p.n == maxPlaces {
 		return i
 	}
 	i := p.n
-	p.list[i] = place{tier: tier, group: group}
+	p.list[i] = place{tier: tier, group: group, level: level}
 	p.n++
-	if counted {
-		p.counted |= 1 << i
+	for k := level; k < MaxLevels; k++ {
+		p.on[k] |= 1 << i
 	}
 	return i
 }

@@ -44,9 +44,10 @@ func (r *Rank) Correct(a Answer) int {
 
 // claims reports whether the tree has the block as this rank's.
 func (r *Rank) claims(block uint64) bool {
-	counts := make([]uint32, r.cfg.Slot.Index+1)
+	at := r.last().slot.Index
+	counts := make([]uint32, at+1)
 	r.cfg.Tree.Lookup([]uint64{block}, counts)
-	return counts[r.cfg.Slot.Index] > 0
+	return counts[at] > 0
 }
 
 // takeBack drops the records of blocks that were not stored in the last batches,
@@ -87,8 +88,10 @@ func (r *Rank) evict(rec *record) {
 			r.places.list[at].blocks--
 		}
 	}
-	if rec.copies.in(r.places.counted) {
-		r.removed = append(r.removed, rec.fp)
+	for k := range r.levels {
+		if rec.copies.in(r.places.on[k]) {
+			r.levels[k].removed = append(r.levels[k].removed, rec.fp)
+		}
 	}
 	r.table.remove(rec)
 }

@@ -39,7 +39,10 @@ func (r *Rank) batch(b *kvevent.Batch) {
 		}
 	}
 	r.flush()
-	r.fps, r.held, r.removed = kept(r.fps), kept(r.held), kept(r.removed)
+	r.fps, r.held = kept(r.fps), kept(r.held)
+	for k := range r.levels {
+		r.levels[k].removed = kept(r.levels[k].removed)
+	}
 }
 
 func kept(s []uint64) []uint64 {
@@ -133,7 +136,7 @@ func (r *Rank) fingerprints(e *kvevent.Event, parent uint64) []uint64 {
 // hold counts a copy of each of the event's blocks but those to skip, and tells
 // the tree.
 func (r *Rank) hold(e *kvevent.Event, parent uint64, skip []bool) {
-	at := r.places.add(e.Tier, e.Group, r.cfg.Counted.Has(e.Tier))
+	at := r.places.add(e.Tier, e.Group, r.levelOf(e.Tier))
 	if at < 0 {
 		r.stats.Dropped += uint64(len(e.Hashes))
 		return
@@ -192,14 +195,17 @@ func (r *Rank) again(rec *record, at int, restates bool) bool {
 	return true
 }
 
-// tell stores what is held in the tree, where the place counts. A slot that is
-// no longer ours closes the rank.
+// tell stores what is held in the tree, on all levels that the place is on. A slot
+// that is no longer ours closes the rank.
 func (r *Rank) tell(at int, parent uint64) {
-	if len(r.held) == 0 || r.places.counted>>at&1 == 0 {
+	if len(r.held) == 0 {
 		return
 	}
-	if !r.cfg.Tree.Store(r.cfg.Slot, parent, r.held) {
-		r.shut()
+	for k := r.places.list[at].level; k < len(r.levels); k++ {
+		if !r.cfg.Tree.Store(r.levels[k].slot, parent, r.held) {
+			r.shut()
+			return
+		}
 	}
 }
 
@@ -208,7 +214,7 @@ func (r *Rank) tell(at int, parent uint64) {
 func (r *Rank) resolve(e *kvevent.Event) {
 	at := -1
 	if e.Group < 0 || r.places.hasGroup(e.Group) {
-		at = r.places.add(e.Tier, e.Group, r.cfg.Counted.Has(e.Tier))
+		at = r.places.add(e.Tier, e.Group, r.levelOf(e.Tier))
 	}
 	if at < 0 {
 		r.stats.Unresolved += uint64(len(e.Hashes))
@@ -263,9 +269,10 @@ func (r *Rank) drop(rec *record, at int) {
 	if rec.copies.count(at) > 0 {
 		return
 	}
-	r.places.list[at].blocks--
-	if r.places.counted>>at&1 != 0 && !rec.copies.in(r.places.counted) {
-		r.removed = append(r.removed, rec.fp)
+	p := &r.places.list[at]
+	p.blocks--
+	for k := p.level; k < len(r.levels) && !rec.copies.in(r.places.on[k]); k++ {
+		r.levels[k].removed = append(r.levels[k].removed, rec.fp)
 	}
 	if rec.copies.none() {
 		r.table.remove(rec)
@@ -274,15 +281,18 @@ func (r *Rank) drop(rec *record, at int) {
 
 // flush takes from the tree what was removed since the last one.
 func (r *Rank) flush() {
-	if len(r.removed) == 0 {
-		return
+	for k := range r.levels {
+		l := &r.levels[k]
+		if len(l.removed) == 0 {
+			continue
+		}
+		if _, ok := r.cfg.Tree.Remove(l.slot, l.removed); !ok {
+			r.shut()
+			return
+		}
+		if l == r.last() && r.cfg.Removed != nil {
+			r.cfg.Removed(l.removed, r.at)
+		}
+		l.removed = l.removed[:0]
 	}
-	if _, ok := r.cfg.Tree.Remove(r.cfg.Slot, r.removed); !ok {
-		r.shut()
-		return
-	}
-	if r.cfg.Removed != nil {
-		r.cfg.Removed(r.removed, r.at)
-	}
-	r.removed = r.removed[:0]
 }

@@ -3,6 +3,7 @@ package kvindex
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,20 +21,25 @@ type fixture struct {
 	*Rank
 	tb   testing.TB
 	tree *prefix.Tree
-	slot prefix.Slot
-	size int // the engine's blocks
+	slot prefix.Slot // of the first level
+	size int         // the engine's blocks
 	now  time.Time
 }
 
 func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	tb.Helper()
-	f := &fixture{tb: tb, tree: prefix.New(), slot: prefix.Slot{Index: 2, Generation: 1}, size: ours, now: time.Unix(1_800_000_000, 0)}
-	cfg := Config{Tree: f.tree, Slot: f.slot, Model: testModel, BlockSize: ours}
+	f := &fixture{tb: tb, size: ours, now: time.Unix(1_800_000_000, 0)}
+	cfg := Config{Tree: prefix.New(), Slots: []prefix.Slot{{Index: 2, Generation: 1}}, Model: testModel, BlockSize: ours}
 	if change != nil {
 		change(&cfg)
 	}
-	f.tree, f.slot = cfg.Tree, cfg.Slot
-	f.tree.Admit(f.slot)
+	for k := len(cfg.Slots); k < len(cfg.Levels); k++ {
+		cfg.Slots = append(cfg.Slots, prefix.Slot{Index: uint32(2 + k), Generation: 1})
+	}
+	f.tree, f.slot = cfg.Tree, cfg.Slots[0]
+	for _, slot := range cfg.Slots {
+		f.tree.Admit(slot)
+	}
 	f.Rank = New(cfg)
 	return f
 }
@@ -49,14 +55,28 @@ func (f *fixture) replayed(seq uint64, events ...kvevent.Event) {
 	f.Replayed(seq, &kvevent.Batch{At: f.now, Events: events})
 }
 
-// matched is what the tree says of the chain, in blocks of the engine.
-func (f *fixture) matched(c chain) int {
+// matched is what the tree says of the chain on the first level, in blocks of the
+// engine.
+func (f *fixture) matched(c chain) int { return f.matches(c)[0] }
+
+// matches is the same on each level.
+func (f *fixture) matches(c chain) []int {
 	counts := make([]uint32, f.tree.Slots())
 	f.tree.Lookup(c.fingerprints(f.size), counts)
-	if int(f.slot.Index) >= len(counts) {
-		return 0
+	out := make([]int, len(f.levels))
+	for k := range f.levels {
+		if at := int(f.levels[k].slot.Index); at < len(counts) {
+			out[k] = int(counts[at])
+		}
 	}
-	return int(counts[f.slot.Index])
+	return out
+}
+
+func (f *fixture) mustMatchBy(c chain, want ...int) {
+	f.tb.Helper()
+	if got := f.matches(c); !slices.Equal(got, want) {
+		f.tb.Errorf("%d blocks of the chain match by level, want %d", got, want)
+	}
 }
 
 func (f *fixture) mustMatch(c chain, want int) {

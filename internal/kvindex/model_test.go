@@ -41,13 +41,14 @@ func (m model) apply(b *kvevent.Batch) {
 	}
 }
 
-// matched is the number of blocks from the start of the chain that are there.
-func (m model) matched(c chain, size int, counted TierSet) int {
+// matched is the number of blocks from the start of the chain that are in some
+// tiers.
+func (m model) matched(c chain, size int, tiers TierSet) int {
 	for i := range len(c.tokens) / size {
 		hash := c.hash(i, size)
 		held := false
 		for k, n := range m {
-			held = held || k.hash == hash && n > 0 && counted.Has(k.tier)
+			held = held || k.hash == hash && n > 0 && tiers.Has(k.tier)
 		}
 		if !held {
 			return i
@@ -59,26 +60,35 @@ func (m model) matched(c chain, size int, counted TierSet) int {
 // engine is the other end of the stream, and what the rank must make of it.
 type engine struct {
 	*fixture
-	chains  []chain
-	counted TierSet
-	clear   bool // at a gap
-	replay  bool
-	model   model
-	seq     uint64
-	log     []*kvevent.Batch // of this life, by number
-	lost    bool             // batches since the last that arrived
+	chains []chain
+	sites  []place // of its events: not more than are counted of a block
+	clear  bool    // at a gap
+	replay bool
+	model  model
+	seq    uint64
+	log    []*kvevent.Batch // of this life, by number
+	lost   bool             // batches since the last that arrived
 }
 
 // newEngine draws an engine with chains that have common starts.
 func newEngine(t *rapid.T, tb testing.TB) *engine {
 	e := &engine{
-		counted: rapid.SampledFrom([]TierSet{Tiers(kvevent.GPU), Tiers(kvevent.GPU, kvevent.CPU)}).Draw(t, "counted"),
-		clear:   rapid.Bool().Draw(t, "clear"),
-		replay:  rapid.Bool().Draw(t, "replay"),
-		model:   model{},
+		clear:  rapid.Bool().Draw(t, "clear"),
+		replay: rapid.Bool().Draw(t, "replay"),
+		model:  model{},
 	}
+	e.sites = rapid.SampledFrom([][]place{
+		{{tier: kvevent.GPU, group: -1}, {tier: kvevent.GPU}, {tier: kvevent.CPU}},
+		{{tier: kvevent.GPU}, {tier: kvevent.CPU, group: -1}, {tier: kvevent.Disk}},
+	}).Draw(t, "places")
+	weights := rapid.SampledFrom([]TierWeights{
+		{kvevent.GPU: 1},
+		{kvevent.GPU: 1, kvevent.CPU: 1},
+		{kvevent.GPU: 1, kvevent.CPU: 0.5},
+		{kvevent.GPU: 1, kvevent.CPU: 0.5, kvevent.Disk: 0.25},
+	}).Draw(t, "weights")
 	e.fixture = newFixture(tb, func(c *Config) {
-		c.Counted, c.Replay = e.counted, e.replay
+		c.Levels, c.Replay = weights.Levels(), e.replay
 		if e.clear {
 			c.OnGap = Clear
 		}
@@ -115,8 +125,8 @@ func (e *engine) batch(t *rapid.T) *kvevent.Batch {
 			ev = c.stored(e.size, from, to)
 		}
 		if ev.Kind != kvevent.Cleared {
-			ev.Tier = rapid.SampledFrom([]kvevent.Tier{kvevent.GPU, kvevent.GPU, kvevent.CPU}).Draw(t, "tier")
-			ev.Group = rapid.IntRange(-1, 0).Draw(t, "group")
+			at := rapid.SampledFrom(e.sites).Draw(t, "place")
+			ev.Tier, ev.Group = at.tier, at.group
 		}
 		b.Events = append(b.Events, ev)
 	}
@@ -170,9 +180,10 @@ func (e *engine) restart(t *rapid.T) {
 // check compares all chains, and the bookkeeping with itself.
 func (e *engine) check(t *rapid.T) {
 	for i, c := range e.chains {
-		want := e.model.matched(c, e.size, e.counted)
-		if got := e.matched(c); got != want {
-			t.Fatalf("chain %d: %d blocks match, want %d", i, got, want)
+		for k, got := range e.matches(c) {
+			if want := e.model.matched(c, e.size, e.levels[k].tiers); got != want {
+				t.Fatalf("chain %d: %d blocks match on level %d, want %d", i, got, k, want)
+			}
 		}
 	}
 	var tiers [kvevent.OtherTier + 1]int

@@ -19,27 +19,14 @@ const (
 	Clear
 )
 
-// TierSet is a set of tiers.
-type TierSet uint8
-
-// Tiers makes a set.
-func Tiers(tiers ...kvevent.Tier) TierSet {
-	var s TierSet
-	for _, t := range tiers {
-		s |= 1 << t
-	}
-	return s
-}
-
-// Has reports whether t is in the set.
-func (s TierSet) Has(t kvevent.Tier) bool { return s>>t&1 != 0 }
-
-// Config is what a rank needs to know. Tree, Slot, Model and BlockSize are
+// Config is what a rank needs to know. Tree, Slots, Model and BlockSize are
 // required.
 type Config struct {
 	Tree *prefix.Tree
-	// Slot is the rank's own, admitted by the caller.
-	Slot prefix.Slot
+	// Slots are the rank's own, admitted by the caller: one for each of Levels.
+	Slots []prefix.Slot
+	// Levels are where a block counts as cached; nil: [GPUAlone].
+	Levels []Level
 	// Model is the base model, as in the root of requests' fingerprints.
 	Model string
 	// BlockSize is ours, in tokens. The engine's is a multiple or a divisor.
@@ -48,11 +35,9 @@ type Config struct {
 	// Replay says that the caller answers each [Outcome.Replay] with
 	// [Rank.Replayed] and [Rank.ReplayDone].
 	Replay bool
-	// Counted are the tiers in which a block counts as cached; 0: the GPU's.
-	Counted TierSet
-	Limits  Limits
-	// Removed is told which blocks the rank no longer holds, nil for all of
-	// them, and when by the engine's clock. It may be nil, must not keep the
+	Limits Limits
+	// Removed is told which blocks the rank no longer holds on any level, nil for
+	// all of them, and when by the engine's clock. It may be nil, must not keep the
 	// slice, and must not call the rank.
 	Removed func(blocks []uint64, at time.Time)
 }
@@ -86,29 +71,53 @@ type Rank struct {
 
 	batches atomic.Uint32 // that were applied
 
-	mu      sync.Mutex
-	closed  bool
-	table   table
-	places  places
-	size    int       // tokens in a block of the engine; 0: not known
-	groups  groups    // that events named
-	aside   aside     // events that wait for their parent
-	ready   []*orphan // whose parent has come
-	order   order     // where the stream is
-	at      time.Time // of the batch that is applied
-	removed []uint64  // not yet taken from the tree
-	fps     []uint64  // memory for an event's fingerprints
-	held    []uint64  // and for those that go to the tree
-	stats   Stats
+	mu     sync.Mutex
+	closed bool
+	table  table
+	places places
+	levels []level
+	size   int       // tokens in a block of the engine; 0: not known
+	groups groups    // that events named
+	aside  aside     // events that wait for their parent
+	ready  []*orphan // whose parent has come
+	order  order     // where the stream is
+	at     time.Time // of the batch that is applied
+	fps    []uint64  // memory for an event's fingerprints
+	held   []uint64  // and for those that go to the tree
+	stats  Stats
+}
+
+// level is a [Level] as the tree has it.
+type level struct {
+	tiers   TierSet
+	slot    prefix.Slot
+	removed []uint64 // not yet taken from the tree
 }
 
 // New makes a rank that holds nothing and has seen no batch.
 func New(cfg Config) *Rank {
 	cfg.Limits = cfg.Limits.withDefaults()
-	if cfg.Counted == 0 {
-		cfg.Counted = Tiers(kvevent.GPU)
+	if cfg.Levels == nil {
+		cfg.Levels = GPUAlone()
 	}
-	return &Rank{cfg: cfg, base: prefix.Root(cfg.Model, "", ""), table: newTable()}
+	r := &Rank{cfg: cfg, base: prefix.Root(cfg.Model, "", ""), table: newTable(), levels: make([]level, len(cfg.Levels))}
+	for k := range r.levels {
+		r.levels[k].tiers, r.levels[k].slot = cfg.Levels[k].Tiers, cfg.Slots[k]
+	}
+	return r
+}
+
+// last is the level that holds all that counts.
+func (r *Rank) last() *level { return &r.levels[len(r.levels)-1] }
+
+// levelOf is the first level that a tier is on; [MaxLevels] when it does not count.
+func (r *Rank) levelOf(tier kvevent.Tier) int {
+	for k := range r.levels {
+		if r.levels[k].tiers.Has(tier) {
+			return k
+		}
+	}
+	return MaxLevels
 }
 
 // Clear forgets all that the rank holds. The stream goes on from where it is,
@@ -122,7 +131,7 @@ func (r *Rank) Clear() {
 	}
 }
 
-// Close forgets all that the rank holds; later calls do nothing. The slot is
+// Close forgets all that the rank holds; later calls do nothing. The slots are
 // the caller's to release.
 func (r *Rank) Close() {
 	r.mu.Lock()
@@ -140,14 +149,18 @@ func (r *Rank) shut() {
 	r.closed = true
 }
 
-// wipe empties the holdings and the slot.
+// wipe empties the holdings and the slots.
 func (r *Rank) wipe() {
 	r.table.reset()
 	r.places = places{}
 	r.aside.reset()
-	r.ready, r.removed = nil, r.removed[:0]
+	r.ready = nil
 	r.size, r.stats.Mismatch = 0, 0
-	r.cfg.Tree.Clear(r.cfg.Slot)
+	for k := range r.levels {
+		l := &r.levels[k]
+		l.removed = l.removed[:0]
+		r.cfg.Tree.Clear(l.slot)
+	}
 	if r.cfg.Removed != nil {
 		r.cfg.Removed(nil, r.at)
 	}
@@ -157,7 +170,7 @@ func (r *Rank) wipe() {
 type Stats struct {
 	Blocks     int                         // of the engine, held now in any tier
 	Tiers      [kvevent.OtherTier + 1]int  // of these in each; some are in several
-	TreeBlocks int                         // the slot's in the tree now
+	TreeBlocks int                         // that count as cached, in the tree now
 	Events     [kvevent.Cleared + 1]uint64 // by kind
 	Batches    uint64                      // applied
 	LastEvent  time.Time                   // by the engine's clock; zero: none yet
@@ -199,7 +212,7 @@ func (r *Rank) Stats() Stats {
 		p := &r.places.list[i]
 		s.Tiers[p.tier] += p.blocks
 	}
-	s.TreeBlocks = r.cfg.Tree.PodBlocks(r.cfg.Slot)
+	s.TreeBlocks = r.cfg.Tree.PodBlocks(r.last().slot)
 	s.BlockSize = r.size
 	s.Hybrid = r.groups.hybrid()
 	s.Degraded = r.order.degraded()

@@ -145,7 +145,7 @@ func TestRanksAreApart(t *testing.T) {
 	c := chain{tokens: tokensFrom(1, 16*ours)}
 	for i := range ranks {
 		ranks[i] = newFixture(t, func(cfg *Config) {
-			cfg.Tree, cfg.Slot = tree, prefix.Slot{Index: uint32(i), Generation: 1}
+			cfg.Tree, cfg.Slots = tree, []prefix.Slot{{Index: uint32(i), Generation: 1}}
 		})
 		ranks[i].apply(0, c.stored(ours, 0, 1), c.stored(ours, 1+i, 2+i))
 	}
@@ -217,7 +217,7 @@ func TestTiersAndGroups(t *testing.T) {
 		f.mustMatch(c, 1)
 	})
 	t.Run("counted when so configured", func(t *testing.T) {
-		f := newFixture(t, func(cfg *Config) { cfg.Counted = Tiers(kvevent.GPU, kvevent.CPU) })
+		f := newFixture(t, func(cfg *Config) { cfg.Levels = (&TierWeights{kvevent.GPU: 1, kvevent.CPU: 1}).Levels() })
 		f.apply(0, in(c.stored(ours, 0, 2), kvevent.GPU, 0))
 		f.apply(1, in(alone(c.stored(ours, 0, 2)), kvevent.CPU, -1))
 		f.apply(2, in(c.removed(ours, 0, 2), kvevent.GPU, 0))

@@ -68,10 +68,11 @@ func (f *fleet) listen(b *testing.B, tokens []uint32) {
 	blocks := prefix.Fingerprints(nil, root, tokens, blockSize)
 	for i, t := range f.pool.Targets() {
 		for rank := range 2 {
-			slot, ok := f.pool.RankOpened(t.ID, rank, quietStream{})
+			slots, ok := f.pool.RankOpened(t.ID, rank, kvindex.GPUAlone(), quietStream{})
 			if !ok {
 				b.Fatalf("no slot for rank %d of %s", rank, t.Name)
 			}
+			slot := slots[0]
 			b.Cleanup(func() { f.pool.RankClosed(slot) })
 			f.tree.Store(slot, root, blocks[:(i%64+1)*4/(rank+1)])
 			f.pool.RankChanged(slot, kvfeed.State{Connected: true, BlockSize: blockSize})

@@ -28,10 +28,11 @@ func TestEnginesAnswerCorrectsDoubtfulClaims(t *testing.T) {
 	root := prefix.Root("m", "", "")
 	blocks := prefix.Fingerprints(nil, root, tokens, blockSize)
 	target, stream := f.pool.Targets()[0], new(told)
-	slot, ok := f.pool.RankOpened(target.ID, 0, stream)
+	slots, ok := f.pool.RankOpened(target.ID, 0, kvindex.GPUAlone(), stream)
 	if !ok {
 		t.Fatal("no slot")
 	}
+	slot := slots[0]
 	defer f.pool.RankClosed(slot)
 	f.tree.Store(slot, root, blocks)
 	state := kvfeed.State{Connected: true, BlockSize: blockSize}

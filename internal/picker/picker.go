@@ -372,7 +372,7 @@ func (s *scratch) Choose(pods []score.PodState, roster uint64) int {
 
 // predicted is how many tokens the engine should find in its cache, by its own
 // rule: it recomputes at least the last token, so of n tokens at most
-// ⌊(n−1)/blockSize⌋ blocks count. −1 when nothing can be said.
+// ⌊(n−1)/blockSize⌋ blocks count, in whatever tier. −1 when nothing can be said.
 func (s *scratch) predicted(r *request.Request) int {
 	if s.picked < 0 || r.NoPrefix != "" || len(r.PromptTokens) != 1 || len(r.Tokens) == 0 {
 		return -1
@@ -382,7 +382,7 @@ func (s *scratch) predicted(r *request.Request) int {
 		return -1
 	}
 	size := s.picker.cfg.BlockSize
-	return min(int(pod.Cache.Value), (len(r.Tokens)-1)/size) * size
+	return min(pod.Held(), (len(r.Tokens)-1)/size) * size
 }
 
 func (s *scratch) refusal() *Refusal {

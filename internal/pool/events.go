@@ -18,7 +18,8 @@ const EventsOff = "off"
 // rank is one stream of KV events of an endpoint; the pool's lock guards it.
 type rank struct {
 	endpoint *endpoint
-	slot     prefix.Slot
+	slots    []prefix.Slot // one for each of its levels
+	levels   []kvindex.Level
 	number   int
 	stream   kvfeed.Stream // not to be asked under the pool's lock
 	state    kvfeed.State
@@ -62,21 +63,29 @@ func (p *Pool) Feeds() []kvfeed.Target {
 }
 
 // RankOpened implements [kvfeed.Sink].
-func (p *Pool) RankOpened(targetID string, number int, stream kvfeed.Stream) (prefix.Slot, bool) {
+func (p *Pool) RankOpened(targetID string, number int, levels []kvindex.Level, stream kvfeed.Stream) ([]prefix.Slot, bool) {
 	p.membership.Lock()
 	defer p.membership.Unlock()
-	slot := p.slots.take()
-	if slot.Index >= prefix.MaxSlots-MaxEndpoints { // endpoints have a place in any case
-		p.slots.give(slot)
-		return prefix.Slot{}, false
+	slots, ok := p.slots.takeAll(len(levels))
+	if !ok {
+		return nil, false
 	}
-	p.cfg.Tree.Admit(slot)
-	if !p.addRank(targetID, &rank{slot: slot, number: number, stream: stream, heard: never}) {
+	for _, slot := range slots {
+		p.cfg.Tree.Admit(slot)
+	}
+	if !p.addRank(targetID, &rank{slots: slots, levels: levels, number: number, stream: stream, heard: never}) {
+		p.release(slots)
+		return nil, false
+	}
+	return slots, true
+}
+
+// release gives back slots that nobody looks at any more.
+func (p *Pool) release(slots []prefix.Slot) {
+	for _, slot := range slots {
 		p.cfg.Tree.Release(slot)
 		p.slots.give(slot)
-		return prefix.Slot{}, false
 	}
-	return slot, true
 }
 
 func (p *Pool) addRank(targetID string, r *rank) bool {
@@ -89,7 +98,7 @@ func (p *Pool) addRank(targetID string, r *rank) bool {
 	r.endpoint, r.size = e, p.cfg.BlockSize
 	e.ranks = append(e.ranks, r)
 	slices.SortFunc(e.ranks, func(a, b *rank) int { return a.number - b.number })
-	p.ranks[r.slot] = r
+	p.ranks[r.slots[0]] = r
 	return true
 }
 
@@ -97,25 +106,23 @@ func (p *Pool) addRank(targetID string, r *rank) bool {
 func (p *Pool) RankClosed(slot prefix.Slot) {
 	p.membership.Lock()
 	defer p.membership.Unlock()
-	if p.dropRank(slot) {
-		p.cfg.Tree.Release(slot)
-		p.slots.give(slot)
-	}
+	p.release(p.dropRank(slot))
 }
 
-func (p *Pool) dropRank(slot prefix.Slot) bool {
+// dropRank returns the slots of the rank that it takes out.
+func (p *Pool) dropRank(slot prefix.Slot) []prefix.Slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.ranks[slot]
 	if r == nil {
-		return false // it went with its endpoint
+		return nil // it went with its endpoint
 	}
 	e := r.endpoint
 	delete(p.ranks, slot)
 	e.ranks = slices.DeleteFunc(e.ranks, func(o *rank) bool { return o == r })
 	e.arrange(p.now(), p.cfg.Limits)
 	p.rearrange()
-	return true
+	return r.slots
 }
 
 // RankChanged implements [kvfeed.Sink].
@@ -164,7 +171,7 @@ func (p *Pool) RankEvicted(slot prefix.Slot, blocks []uint64, at time.Time) {
 // doubtful is the claim of a rank that has missed events, nil when the match is
 // not such a one's. Of several ranks nobody tells which one served.
 func (e *endpoint) doubtful(slot uint32, blocks []uint64) *claim {
-	if len(e.ranks) != 1 || e.ranks[0].slot.Index != slot || e.ranks[0].state.Degraded != kvindex.Gapped {
+	if len(e.ranks) != 1 || e.ranks[0].slots[0].Index != slot || e.ranks[0].state.Degraded != kvindex.Gapped {
 		return nil
 	}
 	return &claim{stream: e.ranks[0].stream, blocks: slices.Clone(blocks)}
@@ -181,10 +188,12 @@ func (r *rank) expires(l Limits) instant {
 }
 
 // tally is a slot of the tree in which an endpoint's matches count, by its index,
-// and the size of the blocks there; 0: none.
+// and the size of the blocks there; 0: none. A rank with several levels has further
+// slots, whose blocks count less.
 type tally struct {
 	slot uint32
 	size int
+	rank *rank // nil: there is one level
 }
 
 // arrangeCache chooses between events and reports, whichever is newer: events are
@@ -196,7 +205,7 @@ func (e *endpoint) arrangeCache(now instant, l Limits) {
 			return
 		}
 	}
-	e.cache, e.tally, e.others = e.reportedCache, tally{e.slot.Index, e.blockSize}, e.others[:0]
+	e.cache, e.tally, e.others = e.reportedCache, tally{slot: e.slot.Index, size: e.blockSize}, e.others[:0]
 }
 
 // events is the reading of what the endpoint's streams tell. The ranks that count
@@ -233,7 +242,10 @@ func (e *endpoint) events(now instant, l Limits) reading {
 
 // count makes a rank one of those that count.
 func (e *endpoint) count(r *rank) {
-	t := tally{r.slot.Index, r.size}
+	t := tally{slot: r.slots[0].Index, size: r.size}
+	if len(r.levels) > 1 {
+		t.rank = r
+	}
 	if e.tally.size == 0 {
 		e.tally = t
 		return
@@ -264,28 +276,4 @@ func eventsNote(counted []*rank, all int) string {
 		notes = append(notes, fmt.Sprintf("%d of %d ranks", len(counted), all))
 	}
 	return strings.Join(notes, "; ")
-}
-
-// match is the answer for blocks of the tally's size, or nil.
-func (q *Query) match(t tally) *Match {
-	for i := range q.Matches {
-		if m := &q.Matches[i]; m.BlockSize == t.size && int(t.slot) < len(m.Counts) {
-			return m
-		}
-	}
-	return nil
-}
-
-// longest is the longest of an endpoint's matches, in tokens, and where it is.
-// Ranks do not add up: a request is served by one of them.
-func (q *Query) longest(e *endpoint) (tokens int, of tally) {
-	if m := q.match(e.tally); m != nil {
-		tokens, of = int(m.Counts[e.tally.slot])*m.BlockSize, e.tally
-	}
-	for _, t := range e.others {
-		if m := q.match(t); m != nil && int(m.Counts[t.slot])*m.BlockSize > tokens {
-			tokens, of = int(m.Counts[t.slot])*m.BlockSize, t
-		}
-	}
-	return tokens, of
 }

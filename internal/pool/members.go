@@ -28,6 +28,22 @@ func (s *slots) take() prefix.Slot {
 	return prefix.Slot{Index: uint32(len(s.generations) - 1), Generation: 1}
 }
 
+// takeAll takes n, or none when there are not so many: endpoints have a place in
+// any case.
+func (s *slots) takeAll(n int) (taken []prefix.Slot, ok bool) {
+	for range n {
+		slot := s.take()
+		taken = append(taken, slot)
+		if slot.Index >= prefix.MaxSlots-MaxEndpoints {
+			for _, slot := range taken {
+				s.give(slot)
+			}
+			return nil, false
+		}
+	}
+	return taken, true
+}
+
 func (s *slots) give(slot prefix.Slot) { s.free = append(s.free, slot.Index) }
 
 // Set makes the pool hold exactly these members. Endpoints that stay keep their
@@ -39,10 +55,7 @@ func (p *Pool) Set(members []Member) error {
 	}
 	p.membership.Lock()
 	defer p.membership.Unlock()
-	for _, slot := range p.removeAllBut(members) {
-		p.cfg.Tree.Release(slot)
-		p.slots.give(slot)
-	}
+	p.release(p.removeAllBut(members))
 	fresh := p.missing(members)
 	addresses := make(map[key][]string, len(fresh))
 	for k, slot := range fresh {
@@ -72,8 +85,8 @@ func (p *Pool) removeAllBut(members []Member) (released []prefix.Slot) {
 			p.remove(e)
 			released = append(released, e.slot)
 			for _, r := range e.ranks {
-				delete(p.ranks, r.slot)
-				released = append(released, r.slot)
+				delete(p.ranks, r.slots[0])
+				released = append(released, r.slots...)
 			}
 			e.ranks = nil
 		}

@@ -199,10 +199,10 @@ func (p *Pool) choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 	}
 	e := p.endpoints[chosen]
 	r.book(p, e, p.now())
-	if tokens, at := q.longest(e); tokens > 0 && pods[chosen].Cache.State == score.Known {
-		if m, n := q.match(at), tokens/at.size; n <= len(m.Blocks) {
-			r.last, r.slot = m.Blocks[n-1], at.slot
-			r.claim = e.doubtful(at.slot, m.Blocks)
+	if f := q.best(e, p.cfg.BlockSize); f.held > 0 && pods[chosen].Cache.State == score.Known {
+		if m := f.match; f.held <= len(m.Blocks) {
+			r.last, r.slot = m.Blocks[f.held-1], f.of.slot
+			r.claim = e.doubtful(f.of.slot, m.Blocks)
 		}
 	}
 	return pods, chosen, p.roster
@@ -283,8 +283,8 @@ func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {
 	for i, e := range p.endpoints {
 		s := &dst[first+i]
 		e.show(s, now, p.cfg.Limits)
-		tokens, _ := q.longest(e)
-		s.Cache.Value = float64(tokens / p.cfg.BlockSize)
+		f := q.best(e, p.cfg.BlockSize)
+		s.Cache.Value, s.CacheTiers = f.blocks, f.tiers
 		if reason := e.outside(q); s.Excluded == score.Eligible {
 			s.Excluded = reason
 		}

@@ -73,14 +73,14 @@ func (p *Pool) views() (views []View, streams [][]func() kvfeed.Stats) {
 	return views, streams
 }
 
-// treeBlocks is the number of blocks that count as the endpoint's: the sum over
-// its ranks.
+// treeBlocks is the number of blocks that count as the endpoint's, in whatever tier:
+// the sum over its ranks.
 func (p *Pool) treeBlocks(e *endpoint) (n int) {
 	if e.cache.source != score.SourceEvents {
 		return p.cfg.Tree.PodBlocks(e.slot)
 	}
 	for _, r := range e.ranks {
-		n += p.cfg.Tree.PodBlocks(r.slot)
+		n += p.cfg.Tree.PodBlocks(r.slots[len(r.slots)-1])
 	}
 	return n
 }
