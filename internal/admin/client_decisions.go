@@ -14,41 +14,6 @@ import (
 	"github.com/eppctl/eppctl/internal/record"
 )
 
-// Filter says which decisions are wanted; an empty field wants all.
-type Filter struct {
-	ID      string // a prefix of the request ID or the decision ID
-	Pod     string // name or endpoint of the picked pod
-	Model   string // as asked for or as resolved
-	Adapter string
-	// Since and Until are times (RFC 3339), or durations like 10m before the
-	// picker's present, which need not be ours.
-	Since, Until           string
-	Ties, Relaxed, Refused bool
-	// Limit is how many of the newest: default [DefaultLimit] in a list, all when
-	// they are walked.
-	Limit int
-}
-
-func (f *Filter) query() url.Values {
-	q := url.Values{}
-	for name, value := range map[string]string{
-		"id": f.ID, "pod": f.Pod, "model": f.Model, "adapter": f.Adapter, "since": f.Since, "until": f.Until,
-	} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	for name, set := range map[string]bool{"ties": f.Ties, "relaxed": f.Relaxed, "refused": f.Refused} {
-		if set {
-			q.Set(name, "true")
-		}
-	}
-	if f.Limit != 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
-	return q
-}
-
 // Decisions lists decisions, newest first.
 func (c *Client) Decisions(ctx context.Context, f Filter) (*DecisionList, error) {
 	doc := new(DecisionList)

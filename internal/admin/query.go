@@ -23,7 +23,10 @@ const (
 )
 
 // parameters of GET /v1/decisions.
-var parameters = []string{"adapter", "format", "id", "limit", "model", "pod", "refused", "relaxed", "since", "ties", "until"}
+var parameters = []string{
+	"adapter", "cacheBelow", "excluded", "format", "id", "limit", "minMargin", "model", "pod", "refused", "relaxed", "since",
+	"stale", "status", "ties", "until",
+}
 
 // listQuery is what a request for a list asks for.
 type listQuery struct {
@@ -38,16 +41,24 @@ func parseList(raw string, now time.Time) (q listQuery, err error) {
 	if err != nil {
 		return q, err
 	}
-	q.ID, q.Pod, q.Model, q.Adapter = values["id"], values["pod"], values["model"], values["adapter"]
-	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
-		if *at, err = moment(name, values[name], now); err != nil {
-			return q, err
-		}
+	f := Filter{
+		ID: values["id"], Pod: values["pod"], Model: values["model"], Adapter: values["adapter"],
+		Since: values["since"], Until: values["until"], Excluded: values["excluded"], Status: values["status"],
 	}
-	for name, flag := range map[string]*bool{"ties": &q.Ties, "relaxed": &q.Relaxed, "refused": &q.Refused} {
+	for name, flag := range map[string]*bool{"ties": &f.Ties, "relaxed": &f.Relaxed, "refused": &f.Refused, "stale": &f.Stale} {
 		if *flag, err = boolean(name, values[name]); err != nil {
 			return q, err
 		}
+	}
+	for name, v := range map[string]*float64{"minMargin": &f.MinMargin, "cacheBelow": &f.CacheBelow} {
+		if text, given := values[name]; given {
+			if *v, err = strconv.ParseFloat(text, 64); err != nil {
+				return q, badRequest("parameter %s: must be a number from 0 to 1, got %s", name, quoted(text))
+			}
+		}
+	}
+	if q.Query, err = f.Query(now); err != nil {
+		return q, badRequest("parameter %s", err)
 	}
 	switch format := values["format"]; format {
 	case "", "json":
@@ -88,20 +99,6 @@ func single(raw string, known []string) (map[string]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// moment reads a time: RFC 3339, or a duration before now.
-func moment(name, value string, now time.Time) (time.Time, error) {
-	if value == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.RFC3339Nano, value); err == nil {
-		return t, nil
-	}
-	if d, err := time.ParseDuration(value); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	return time.Time{}, badRequest("parameter %s: %s is neither a time like 2026-11-30T10:00:00Z nor a duration like 10m", name, quoted(value))
 }
 
 func boolean(name, value string) (bool, error) {

@@ -12,6 +12,8 @@ type backward struct {
 	pos int64 // where buf begins in the file
 	buf []byte
 	end int // of the line that is next, in buf
+	// start is where the line that was returned last begins in the file.
+	start int64
 	// started: a newline has been seen, so that lines from here on are whole.
 	started bool
 	tooLong bool // the line that buf ends in is skipped
@@ -49,6 +51,7 @@ func (b *backward) next() (line []byte, whole bool, err error) {
 // take returns the line that begins behind the newline at i.
 func (b *backward) take(i int) ([]byte, bool, error) {
 	line, whole, long := b.buf[i+1:b.end], b.started, b.tooLong
+	b.start = b.pos + int64(i) + 1
 	b.end, b.started, b.tooLong = i, true, false
 	if long || len(line) > MaxLine {
 		return nil, whole, errLong
@@ -61,7 +64,7 @@ func (b *backward) last() ([]byte, bool, error) {
 	if b.done || (b.end == 0 && !b.tooLong && !b.started) {
 		return nil, false, io.EOF
 	}
-	b.done = true
+	b.done, b.start = true, 0
 	if b.tooLong || b.end > MaxLine {
 		return nil, b.started, errLong
 	}

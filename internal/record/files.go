@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,6 +24,7 @@ const DefaultFileBytes = 64 << 20
 
 const (
 	queueLength  = 4096             // handles: some seconds of a busy picker
+	unindexed    = 64               // files that may wait for their index
 	retryEvery   = time.Second      // of wall time, after a failed write
 	warnInterval = 30 * time.Second // of wall time, between two warnings
 	namePattern  = "decisions-*.jsonl"
@@ -53,6 +55,7 @@ type Files struct {
 	behind                          atomic.Bool // the ring holds records that should be in a file
 
 	// What follows is Run's alone.
+	closed  chan string // names of files to index
 	out     sink
 	name    string
 	size    int64 // bytes of whole records in out
@@ -121,6 +124,7 @@ func (f *Files) Completed(h Handle) {
 // outcome too, as unknown. It returns when the last file is on disk; problems are
 // logged and counted, and are never its error.
 func (f *Files) Run(ctx context.Context) error {
+	defer f.indexing(ctx)()
 	retry := time.NewTicker(retryEvery)
 	defer retry.Stop()
 	for {
@@ -244,6 +248,39 @@ func (f *Files) close() {
 		f.problem(fmt.Errorf("close %s: %w", f.name, err))
 	}
 	f.out = nil
+	select {
+	case f.closed <- f.name:
+	default: // the next run will find it without
+	}
+}
+
+// indexing starts to write indexes beside files that have none: those of earlier
+// runs, and each that is closed. The function that it returns waits for the last.
+func (f *Files) indexing(ctx context.Context) (finish func()) {
+	earlier, _ := f.list() // an error will show where something depends on it
+	f.closed = make(chan string, unindexed)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, name := range earlier {
+			if ctx.Err() != nil {
+				break
+			}
+			f.index(name)
+		}
+		for name := range f.closed {
+			f.index(name)
+		}
+	})
+	return func() {
+		close(f.closed)
+		wg.Wait()
+	}
+}
+
+func (f *Files) index(name string) {
+	if err := WriteIndex(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // somebody may clean up
+		f.cfg.Logger.Warn("a file of records has no index, look-ups read all of it", "error", err)
+	}
 }
 
 // problem counts and logs, the latter not too often.

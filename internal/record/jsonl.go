@@ -48,7 +48,17 @@ func (e *LineError) Unwrap() error { return e.Err }
 type Reader struct {
 	in   *bufio.Reader
 	line int
+	at   int64 // of what is read next
 	buf  []byte
+}
+
+// Line is one line of a text, without a promise of what it holds. Text is valid
+// until the next one is read.
+type Line struct {
+	Text   []byte // with its newline
+	Number int    // counted from 1
+	Offset int64  // of its first byte
+	Whole  bool   // a newline ends it
 }
 
 // NewReader reads from r.
@@ -59,30 +69,37 @@ func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 
 // the input's own.
 func (r *Reader) Next() (*explain.Record, error) {
 	for {
-		line, whole, err := r.next()
+		line, err := r.Line()
 		if err != nil {
 			return nil, err
 		}
-		if len(bytes.TrimSpace(line)) == 0 {
+		if len(bytes.TrimSpace(line.Text)) == 0 {
 			continue
 		}
-		rec, err := decode(line)
-		switch {
-		case err == nil:
-			return rec, nil
-		case !whole && cutOff(line):
-			err = ErrTorn
-		}
-		return nil, &LineError{r.line, err}
+		return Decode(line)
 	}
 }
 
-// next returns a line; whole says that a newline ended it.
-func (r *Reader) next() (line []byte, whole bool, err error) {
+// Decode reads the decision of one line. Its error is a [*LineError].
+func Decode(line Line) (*explain.Record, error) {
+	rec, err := decode(line.Text)
+	switch {
+	case err == nil:
+		return rec, nil
+	case !line.Whole && cutOff(line.Text):
+		err = ErrTorn
+	}
+	return nil, &LineError{line.Number, err}
+}
+
+// Line returns the next line, whatever it holds, or [io.EOF]. A line longer than
+// [MaxLine] is a [*LineError], and never in memory as a whole.
+func (r *Reader) Line() (Line, error) {
 	r.buf = r.buf[:0]
-	long := false
+	long, start := false, r.at
 	for {
 		part, err := r.in.ReadSlice('\n')
+		r.at += int64(len(part))
 		if long = long || len(r.buf)+len(part) > MaxLine; !long {
 			r.buf = append(r.buf, part...)
 		}
@@ -90,16 +107,18 @@ func (r *Reader) next() (line []byte, whole bool, err error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && !errors.Is(err, io.EOF):
-			return nil, false, fmt.Errorf("read line %d: %w", r.line+1, err)
+			return Line{}, fmt.Errorf("read line %d: %w", r.line+1, err)
 		case err != nil && len(r.buf) == 0 && !long:
-			return nil, false, io.EOF
+			return Line{}, io.EOF
 		}
 		r.line++
+		out := Line{Number: r.line, Offset: start, Whole: err == nil}
 		if long {
 			r.buf = nil
-			return nil, false, &LineError{r.line, errLong}
+			return out, &LineError{r.line, errLong}
 		}
-		return r.buf, err == nil, nil
+		out.Text = r.buf
+		return out, nil
 	}
 }
 

@@ -1,7 +1,10 @@
 package record
 
 import (
-	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,6 +26,15 @@ type Query struct {
 	Ties         bool // only ties in the score
 	Relaxed      bool // only decisions with the cutoff relaxed
 	Refused      bool // only refused ones
+	// MinMargin is the least distance to the second; those without one are left out.
+	MinMargin float64
+	Stale     bool // only those whose engine had fewer cached tokens than predicted
+	// Excluded is the name or endpoint of a pod that could not win.
+	Excluded string
+	// CacheBelow is what the picked pod's share of the prompt's blocks is to be
+	// below, from 0 to 1; decisions for which it is not known are left out.
+	CacheBelow float64
+	Status     Status
 	// Limit is how many of the newest are returned: default [DefaultLimit].
 	Limit int
 
@@ -31,6 +43,27 @@ type Query struct {
 
 // DefaultLimit of [Store.Find]: a record of many pods takes a megabyte.
 const DefaultLimit = 100
+
+// Status is a range of HTTP statuses, both ends included. The zero value is all.
+type Status struct{ From, To int }
+
+var statusText = regexp.MustCompile(`^[1-5](xx|\d\d)$`)
+
+// ParseStatus reads a status like 429, or a class of them like 5xx. "" is all.
+func ParseStatus(text string) (Status, error) {
+	if text == "" {
+		return Status{}, nil
+	}
+	if !statusText.MatchString(text) {
+		return Status{}, fmt.Errorf("%.40q is neither a status like 429 nor a class like 5xx", text)
+	}
+	first := int(text[0]-'0') * 100
+	if text[1:] == "xx" {
+		return Status{first, first + 99}, nil
+	}
+	n, err := strconv.Atoi(text)
+	return Status{n, n}, err
+}
 
 // head is what queries look at.
 type head struct {
@@ -45,6 +78,25 @@ type head struct {
 	refused       bool
 	state         uint8
 	saved         bool
+
+	// What few queries look at is read from one of these when they do.
+	view view
+	doc  *explain.Record
+}
+
+func (h *head) facts() facts {
+	if h.doc != nil {
+		return (*document)(h.doc)
+	}
+	v := h.view // a copy, so that a head costs no allocation
+	return &v
+}
+
+// facts are what few queries look at, read only when they do.
+type facts interface {
+	row() explain.Row            // its margin, status and flags
+	cacheRatio() (float64, bool) // of the pick; false when it is not known
+	excluded(pod string) bool
 }
 
 // match is how well a record fits a query.
@@ -56,17 +108,48 @@ const (
 	exactMatch
 )
 
+// Wants reports whether the query wants a decision. An ID matches as a prefix.
+func (q *Query) Wants(rec *explain.Record) bool {
+	h := headOf(rec)
+	return q.match(&h) != noMatch
+}
+
 func (q *Query) match(h *head) match {
 	switch {
-	case !q.Since.IsZero() && h.time.Before(q.Since),
-		!q.Until.IsZero() && !h.time.Before(q.Until),
+	case !q.during(h.time),
 		q.Pod != "" && q.Pod != h.pod && q.Pod != h.endpoint,
 		q.Model != "" && q.Model != string(h.model) && q.Model != string(h.base),
 		q.Adapter != "" && q.Adapter != string(h.adapter),
 		q.Ties && !h.tie, q.Relaxed && !h.relaxed, q.Refused && !h.refused:
 		return noMatch
 	}
-	return q.matchID(h)
+	m := q.matchID(h)
+	if m != noMatch && !q.matchFacts(h) {
+		return noMatch
+	}
+	return m
+}
+
+func (q *Query) matchFacts(h *head) bool {
+	if q.Excluded == "" && q.CacheBelow == 0 && q.MinMargin == 0 && !q.Stale && q.Status == (Status{}) {
+		return true
+	}
+	f := h.facts()
+	if q.Excluded != "" && !f.excluded(q.Excluded) {
+		return false
+	}
+	if q.CacheBelow > 0 {
+		if ratio, known := f.cacheRatio(); !known || ratio >= q.CacheBelow {
+			return false
+		}
+	}
+	if q.MinMargin == 0 && !q.Stale && q.Status == (Status{}) {
+		return true
+	}
+	row := f.row()
+	return (q.MinMargin == 0 || row.Margin != nil && *row.Margin >= q.MinMargin) &&
+		(!q.Stale || slices.Contains(row.Flags, explain.FlagStale)) &&
+		(q.Status == (Status{}) || row.Status != nil && *row.Status >= q.Status.From && *row.Status <= q.Status.To)
 }
 
 func (q *Query) matchID(h *head) match {
@@ -102,7 +185,7 @@ func (v *view) head() head {
 		adapter: texts[strAdapter], time: timeOf(v.raw),
 		tie:     score.DecidedBy(int16(le.Uint16(v.raw[offDecided:]))).Tie(),
 		relaxed: v.flag(flagRelaxed), refused: v.raw[offRefused] != uint8(score.Picked),
-		state: v.raw[offState], saved: v.flag(flagSaved),
+		state: v.raw[offState], saved: v.flag(flagSaved), view: *v,
 	}
 	if picked := getInt32(v.raw[offPicked:]); picked >= 0 {
 		h.pod, h.endpoint = v.roster.pod(picked), v.roster.endpoint(picked)
@@ -116,21 +199,11 @@ func headOf(r *explain.Record) head {
 		requestID: []byte(r.RequestID), model: []byte(r.Request.Model), base: []byte(r.Request.Base),
 		adapter: []byte(r.Request.Adapter), pod: r.Result.Pod, endpoint: r.Result.Endpoint, time: r.Time,
 		relaxed: r.Result.Relaxed, refused: r.Result.Refused != "", state: stateDone, saved: true,
+		doc: r,
 	}
 	h.decisionID, _ = uuid.Parse(r.DecisionID) // another spelling than ours matches nothing
 	for _, tie := range []score.DecidedBy{score.ByTieLoad, score.ByTieQueue, score.ByTieSeed} {
 		h.tie = h.tie || r.Result.DecidedBy == tie.Name(nil)
 	}
 	return h
-}
-
-// mayMatch is a quick look at a line of JSON before it is decoded: false when the
-// query's ID is certainly not in it.
-func (q *Query) mayMatch(line []byte) bool {
-	for i := range len(q.ID) {
-		if c := q.ID[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return true // it may be spelled in another way
-		}
-	}
-	return bytes.Contains(line, []byte(q.ID))
 }

@@ -2,9 +2,7 @@ package record
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -43,74 +41,60 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%d requests have an ID that begins with %s", len(e.Candidates), e.ID)
 }
 
-// Search reads JSON Lines to the end and returns the decision that an ID stands
-// for: a request ID or decision ID, a prefix that only one request has, or
-// [Latest]. nth is 1 for the newest decision with that request ID, and count how
-// many there are. A last line that is cut off is passed over.
-func Search(r io.Reader, id string, nth int) (rec *explain.Record, count int, err error) {
-	s := search{id: id}
-	for lines := NewReader(r); ; {
-		rec, err := lines.Next()
-		if errors.Is(err, io.EOF) || errors.Is(err, ErrTorn) {
-			break
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-		s.see(rec)
-	}
-	return s.result(max(nth, 1))
+// Finder finds the decision that an ID stands for among those that it is shown, in
+// any order: a request ID or decision ID, a prefix that only one request has, or
+// [Latest].
+type Finder struct {
+	ID string
+	// Past is what was passed, for the answer that it is not there.
+	Past          Past
+	exact, prefix []*explain.Record
 }
 
-// search is the state of [Search].
-type search struct {
-	id             string
-	exact, prefix  []*explain.Record
-	read           int
-	oldest, newest *explain.Record
+// Query is what has to be shown: anything else is none of it.
+func (f *Finder) Query() Query {
+	if f.ID == Latest {
+		return Query{}
+	}
+	return Query{ID: f.ID}
 }
 
-func (s *search) see(rec *explain.Record) {
-	s.read++
-	if s.oldest == nil || rec.Time.Before(s.oldest.Time) {
-		s.oldest = rec
-	}
-	if s.newest == nil || !rec.Time.Before(s.newest.Time) {
-		s.newest = rec
-	}
+// See looks at a decision, which has been counted in Past.
+func (f *Finder) See(rec *explain.Record) {
 	switch {
-	case rec.RequestID == s.id || rec.DecisionID == s.id:
-		s.exact = keep(s.exact, rec)
-	case strings.HasPrefix(rec.RequestID, s.id) || strings.HasPrefix(rec.DecisionID, s.id):
-		s.prefix = keep(s.prefix, rec)
+	case f.ID == Latest: // whatever a client has called its request
+		if len(f.exact) == 0 || !rec.Time.Before(f.exact[0].Time) {
+			f.exact = []*explain.Record{rec}
+		}
+	case rec.RequestID == f.ID || rec.DecisionID == f.ID:
+		f.exact = keep(f.exact, rec)
+	case strings.HasPrefix(rec.RequestID, f.ID) || strings.HasPrefix(rec.DecisionID, f.ID):
+		f.prefix = keep(f.prefix, rec)
 	}
 }
 
+// keep adds a decision to a list that stays bounded: the newest are kept.
 func keep(list []*explain.Record, rec *explain.Record) []*explain.Record {
-	if len(list) == maxMatches {
-		list = list[1:]
+	if list = append(list, rec); len(list) == 2*maxMatches {
+		newestFirst(list)
+		list = slices.Clone(list[:maxMatches])
 	}
-	return append(list, rec)
+	return list
 }
 
-func (s *search) result(nth int) (*explain.Record, int, error) {
-	if s.id == Latest && s.newest != nil { // whatever a client has called its request
-		return s.newest, 1, nil
-	}
-	matches := s.exact
+// Result is the decision, and how many have that request ID. nth is 1 for the
+// newest of them. The error is a [*MissingError] or an [*AmbiguousError].
+func (f *Finder) Result(nth int) (rec *explain.Record, count int, err error) {
+	matches := f.exact
 	if len(matches) == 0 {
-		matches = s.prefix
+		matches = f.prefix
 	}
 	newestFirst(matches)
 	if ids := requestIDs(matches); len(ids) > 1 {
-		return nil, 0, &AmbiguousError{s.id, ids}
+		return nil, 0, &AmbiguousError{f.ID, ids}
 	}
-	if len(matches) < nth {
-		missing := &MissingError{ID: s.id, Read: s.read}
-		if s.read > 0 {
-			missing.Oldest, missing.Newest = s.oldest.Time, s.newest.Time
-		}
-		return nil, len(matches), missing
+	if nth = max(nth, 1); len(matches) < nth {
+		return nil, len(matches), &MissingError{f.ID, f.Past.Looked, f.Past.Oldest, f.Past.Newest}
 	}
 	return matches[nth-1], len(matches), nil
 }
@@ -120,55 +104,12 @@ func newestFirst(list []*explain.Record) {
 }
 
 func requestIDs(list []*explain.Record) (ids []string) {
+	seen := map[string]bool{}
 	for _, rec := range list {
-		if !slices.Contains(ids, rec.RequestID) {
+		if !seen[rec.RequestID] {
+			seen[rec.RequestID] = true
 			ids = append(ids, rec.RequestID)
 		}
 	}
 	return ids
-}
-
-// Each reads JSON Lines to the end and visits the decisions that a query wants, in
-// the order of the file and one at a time, so that no file is too large; the query's
-// Limit does not count. It stops at the first error of visit and returns that.
-// [ErrTorn] comes after all decisions before the torn line.
-func Each(r io.Reader, q Query, visit func(*explain.Record) error) error {
-	for lines := NewReader(r); ; {
-		rec, err := lines.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if h := headOf(rec); q.match(&h) == noMatch {
-			continue
-		}
-		if err := visit(rec); err != nil {
-			return err
-		}
-	}
-}
-
-// Select reads JSON Lines to the end and returns the decisions that a query
-// wants, newest first. ErrTorn comes with all decisions before the torn line.
-// Without a limit it holds all of them in memory, see [Each].
-func Select(r io.Reader, q Query) ([]*explain.Record, error) {
-	var list []*explain.Record
-	err := Each(r, q, func(rec *explain.Record) error {
-		list = append(list, rec)
-		if q.Limit > 0 && len(list) > 2*q.Limit { // bounded: only the newest count
-			newestFirst(list)
-			list = slices.Clone(list[:q.Limit])
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, ErrTorn) {
-		return nil, err
-	}
-	newestFirst(list)
-	if q.Limit > 0 && len(list) > q.Limit {
-		list = list[:q.Limit]
-	}
-	return list, err
 }

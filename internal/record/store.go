@@ -102,7 +102,7 @@ func (s *Store) Find(ctx context.Context, q Query) (Found, error) {
 	})
 	out := Found{
 		Records: exact, Exact: len(exact) > 0 && q.ID != "",
-		Scanned: seen.looked, Damaged: seen.damaged, FirstDamage: seen.first,
+		Scanned: seen.Looked, Damaged: seen.Damaged, FirstDamage: seen.First,
 	}
 	if len(exact) == 0 {
 		out.Records = begins
@@ -125,11 +125,11 @@ func (s *Store) Walk(ctx context.Context, q Query, visit func(*explain.Record) b
 	return err
 }
 
-func (s *Store) walk(ctx context.Context, q *Query, visit func(*explain.Record, match) bool) (pastRead, error) {
-	var seen pastRead
+func (s *Store) walk(ctx context.Context, q *Query, visit func(*explain.Record, match) bool) (Past, error) {
+	var seen Past
 	ids := map[string]struct{}{} // of what was in the ring: it may stand in a file as well
 	going := true
-	seen.looked = s.ring.walk(q, func(rec *explain.Record) bool {
+	seen.Looked = s.ring.walk(q, func(rec *explain.Record) bool {
 		if s.files != nil {
 			ids[rec.DecisionID] = struct{}{}
 		}
