@@ -58,6 +58,8 @@ type Report struct {
 	Candidates []Standing   `json:"candidates"` // could win, best first
 	Excluded   []Exclusion  `json:"excluded"`   // could not, what would have scored most first
 	Flips      []PodChanges `json:"whatWouldFlip"`
+	// Conversation is set by who found the other requests of it.
+	Conversation *Conversation `json:"conversation,omitempty"`
 	// Versus is the picked pod against one that was asked for, see [WhyNot].
 	Versus *Versus `json:"versus,omitempty"`
 
@@ -171,8 +173,10 @@ func (in FactorInput) MarshalJSON() ([]byte, error) {
 
 // CacheInput is the raw input of cacheMatch.
 type CacheInput struct {
-	MatchedBlocks *float64 `json:"matchedBlocks"`
+	MatchedBlocks *float64 `json:"matchedBlocks"` // by weight, when some are not on the GPU
 	TotalBlocks   int      `json:"totalBlocks"`
+	// Tiers are what MatchedBlocks is made of, when some are not on the GPU.
+	Tiers []TierBlocks `json:"tiers,omitempty"`
 	Reading
 }
 

@@ -28,6 +28,10 @@ func (r *Report) Text(w io.Writer, opt TextOptions) error {
 	r.writeExcluded(p)
 	p.blank()
 	r.writeFlips(p)
+	if r.Conversation != nil {
+		p.blank()
+		r.Conversation.write(p)
+	}
 	p.blank()
 	r.writeWeights(p)
 	p.blank()
