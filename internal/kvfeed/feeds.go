@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,9 @@ type Target struct {
 	// be had, "tcp://host:port"; those of further ranks are on the ports behind. ""
 	// for Events: the engine is asked. "" for Replay: they can't be had.
 	Events, Replay string
+	// Inbound: its engine connects to the picker, and is neither asked nor connected
+	// to. Others may connect too, see [Config].
+	Inbound bool
 
 	// Engine is "vllm", "sglang" or "trtllm", and Ranks how many data parallel ones
 	// it has; "" and 0 are not known. They may become known while streams run.
@@ -93,17 +97,20 @@ type Config struct {
 	// ReplayPort where missed ones can be had; 0: nowhere. Rank n has Port + n.
 	Port, ReplayPort int
 	Topic            string // prefix of the messages to listen to
-	Clock            clock.Clock
-	Logger           *slog.Logger // nil: none
+	// Listener is where engines may connect to; nil: nowhere. Run closes it.
+	Listener net.Listener
+	Clock    clock.Clock
+	Logger   *slog.Logger // nil: none
 }
 
 // Feeds are the streams of all targets.
 type Feeds struct {
 	cfg    Config
 	sink   Sink
-	budget *zmtp.Budget // of all connections' buffers
-	// hosts are the hosts and names of the targets, which topics may speak of.
-	hosts atomic.Pointer[map[string]bool]
+	budget *zmtp.Budget // of the buffers of all connections that are dialled
+	places atomic.Pointer[places]
+
+	inbound inbound
 
 	changed chan struct{}
 
@@ -131,7 +138,8 @@ func New(cfg Config, sink Sink) *Feeds {
 		cfg: cfg, sink: sink, budget: zmtp.NewBudget(buffers),
 		changed: make(chan struct{}, 1), watches: map[string]*watch{},
 	}
-	f.hosts.Store(&map[string]bool{})
+	f.places.Store(newPlaces())
+	f.inbound.feeds, f.inbound.said = f, map[string]bool{}
 	return f
 }
 
@@ -149,7 +157,15 @@ func (f *Feeds) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer func() {
+		wg.Wait()
+		for _, w := range f.takeFresh() { // an engine may have connected for it
+			w.dismiss()
+		}
+	}()
+	if f.cfg.Listener != nil {
+		wg.Go(func() { f.inbound.listen(ctx) })
+	}
 	for {
 		for _, w := range f.takeFresh() {
 			wg.Go(func() { w.run(ctx) })
@@ -178,9 +194,8 @@ func (f *Feeds) SetTargets(targets []Target) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := make(map[string]*watch, len(targets))
-	hosts := make(map[string]bool, 2*len(targets))
+	places := newPlaces()
 	for _, t := range targets {
-		hosts[t.Name], hosts[hostOf(t.BaseURL)] = true, true
 		if _, twice := next[t.ID]; twice {
 			continue
 		}
@@ -188,18 +203,20 @@ func (f *Feeds) SetTargets(targets []Target) {
 		if old != nil && old.target.same(&t) {
 			old.learn(t)
 			next[t.ID] = old
+			places.add(old)
 			continue
 		}
 		next[t.ID] = newWatch(f, t, old)
+		places.add(next[t.ID])
 		f.fresh = append(f.fresh, next[t.ID])
 	}
+	f.places.Store(places)
 	for id, old := range f.watches {
 		if next[id] != old {
 			old.end()
 		}
 	}
 	f.watches = next
-	f.hosts.Store(&hosts)
 	signal(f.changed)
 }
 

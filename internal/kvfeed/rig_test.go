@@ -66,6 +66,7 @@ type rig struct {
 	pool  *pool.Pool
 	feeds *kvfeed.Feeds
 	log   *lines
+	stop  func() // ends the feeds
 }
 
 const blockSize = 16
@@ -77,7 +78,7 @@ func newRig(t *testing.T, cfg kvfeed.Config, members ...pool.Member) *rig {
 	r.pool = pool.New(pool.Config{Clock: r.clock, Tree: r.tree, BlockSize: blockSize, Logger: logger})
 	cfg.Tree, cfg.BlockSize, cfg.Clock, cfg.Logger = r.tree, blockSize, r.clock, logger
 	r.feeds = kvfeed.New(cfg, r.pool)
-	start(t, r.feeds.Run)
+	r.stop = start(t, r.feeds.Run)
 	r.set(members...)
 	return r
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -21,12 +20,17 @@ type source struct {
 	events, replay string // replay "": missed ones can't be had
 }
 
-// find returns where the target's events are; nil when that can't be said now
-// and streams run. An engine that says that it has none has none.
+// find returns where the target's events are; nil when that can't be said now and
+// streams run. An engine that says that it has none has none, and so has one that
+// connects to the picker. A rank that came by a connection of the engine is left
+// out later, see [watch.arrange].
 func (w *watch) find(ctx context.Context, running int) []source {
 	t, cfg := w.known(), &w.feeds.cfg
 	ranks := min(max(t.Ranks, 1), MaxRanks)
-	if t.Events != "" {
+	switch {
+	case t.Inbound:
+		return []source{}
+	case t.Events != "":
 		return onPorts(t.Events, t.Replay, ranks)
 	}
 	found, err := ask(ctx, &t)
@@ -195,13 +199,4 @@ func sglangSources(body []byte, host string) ([]source, error) {
 		return []source{}, nil
 	}
 	return onPorts(tcp(host, info.Events.Port), "", min(max(info.Events.Ranks, 1), MaxRanks)), nil
-}
-
-// hostOf is the host of a base URL; "" when it is none.
-func hostOf(base string) string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
 }

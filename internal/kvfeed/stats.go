@@ -13,6 +13,7 @@ type Stats struct {
 	kvindex.Stats
 	Rank           int
 	Events, Replay string // addresses; Replay "": missed ones can't be had
+	Inbound        bool   // the engine has connected to the picker, from Events
 
 	Connected   bool
 	Unconfirmed bool

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -45,38 +43,52 @@ type stream struct {
 
 func newStream(f *Feeds, t *Target, src source, stop context.CancelFunc) *stream {
 	return &stream{
-		feeds: f, target: t, source: src, stop: stop, done: make(chan struct{}),
+		feeds: f, target: t, source: src, stop: stop, done: make(chan struct{}), tried: func() {},
 		log:   f.cfg.Logger.With(slog.String("pod", t.Name), slog.Int("rank", src.rank), slog.String("address", src.events)),
 		stats: Stats{Rank: src.rank, Events: src.events, Replay: src.replay},
 	}
 }
 
-// run listens until ctx ends or the slot is no longer the stream's own.
+// run connects to the engine and listens until ctx ends or the slot is no longer
+// the stream's own.
 func (s *stream) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.stop()
 	defer s.tried()
-	cfg := &s.feeds.cfg
-	slots, ok := s.feeds.sink.RankOpened(s.target.ID, s.source.rank, cfg.Levels, s)
-	if !ok {
+	if !s.open() {
 		return
 	}
-	s.slot = slots[0]
-	defer s.feeds.sink.RankClosed(s.slot)
-	rank := kvindex.New(kvindex.Config{
-		Tree: cfg.Tree, Slots: slots, Levels: cfg.Levels, Model: s.target.Model, BlockSize: cfg.BlockSize,
-		OnGap: cfg.OnGap, Replay: s.source.replay != "", Limits: cfg.Limits, Removed: s.removed,
-	})
-	defer rank.Close()
-	s.mu.Lock()
-	s.rank = rank
-	s.mu.Unlock()
-	options := zmtp.Options{Topic: cfg.Topic, Limits: zmtp.Limits{Budget: s.feeds.budget}}
+	defer s.close()
+	options := zmtp.Options{Topic: s.feeds.cfg.Topic, Limits: zmtp.Limits{Budget: s.feeds.budget}}
 	err := zmtp.Subscribe(ctx, s.source.events, options, listener{s, ctx})
 	if err != nil {
 		s.note(func(st *Stats) { st.LastError = err.Error() })
 		s.log.WarnContext(ctx, "KV events can't be had", slog.String("reason", err.Error()))
 	}
+}
+
+// open gets the stream its slots. It is not ok when the target is gone.
+func (s *stream) open() bool {
+	cfg := &s.feeds.cfg
+	slots, ok := s.feeds.sink.RankOpened(s.target.ID, s.source.rank, cfg.Levels, s)
+	if !ok {
+		return false
+	}
+	s.slot = slots[0]
+	rank := kvindex.New(kvindex.Config{
+		Tree: cfg.Tree, Slots: slots, Levels: cfg.Levels, Model: s.target.Model, BlockSize: cfg.BlockSize,
+		OnGap: cfg.OnGap, Replay: s.source.replay != "", Limits: cfg.Limits, Removed: s.removed,
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rank = rank
+	return true
+}
+
+// close gives the slots back.
+func (s *stream) close() {
+	s.index().Close()
+	s.feeds.sink.RankClosed(s.slot)
 }
 
 // ended reports whether the stream has come to its end by itself.
@@ -296,7 +308,7 @@ func (l listener) compare(topic []byte) {
 	topic = topic[:min(len(topic), maxTopic)]
 	if !bytes.Equal(topic, l.topic) {
 		l.topic = append(l.topic[:0], topic...)
-		l.stranger = !l.feeds.knows(string(topic))
+		l.stranger = !l.feeds.places.Load().knows(string(topic))
 	}
 	if !l.stranger {
 		return
@@ -306,17 +318,4 @@ func (l listener) compare(topic []byte) {
 		l.warned = true
 		l.log.WarnContext(l.ctx, "the topic of KV events names a pod that no endpoint is", slog.String("topic", string(topic)))
 	}
-}
-
-// knows reports whether a topic names an endpoint, or none at all.
-func (f *Feeds) knows(topic string) bool {
-	rest, ok := strings.CutPrefix(topic, "kv@")
-	if !ok {
-		return true
-	}
-	pod, _, _ := strings.Cut(rest, "@")
-	if host, _, err := net.SplitHostPort(pod); err == nil {
-		pod = host
-	}
-	return (*f.hosts.Load())[pod]
 }

@@ -2,6 +2,7 @@ package kvfeed
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,15 +30,20 @@ type watch struct {
 	found   atomic.Bool  // it is known where the events are, or that this is not known
 	untried atomic.Int32 // streams that have neither been connected nor failed to
 
-	mu     sync.Mutex
-	engine string
-	ranks  int
+	mu      sync.Mutex
+	engine  string
+	ranks   int
+	dialled map[int]*stream // those of run, by rank; not to be changed
+
+	arrived     map[int]*arrived // what came by connections of the engine, by rank
+	connections sync.WaitGroup   // of the engine
+	over        bool             // no more of them
 }
 
 func newWatch(f *Feeds, t Target, before *watch) *watch {
 	w := &watch{
 		feeds: f, target: t, engine: t.Engine, ranks: t.Ranks,
-		done: make(chan struct{}), told: make(chan struct{}, 1),
+		done: make(chan struct{}), told: make(chan struct{}, 1), arrived: map[int]*arrived{},
 	}
 	w.life, w.end = context.WithCancel(context.Background())
 	if before != nil {
@@ -76,6 +82,7 @@ func (w *watch) run(ctx context.Context) {
 	streams := map[int]*stream{} // by rank
 	defer func() {
 		cancel()
+		w.dismiss()
 		for _, s := range streams {
 			<-s.done
 		}
@@ -89,14 +96,19 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// arrange makes streams those of the sources. Nil changes nothing.
+// arrange makes streams those of the sources, and with nil it leaves them as they
+// are, but for the ranks that came by a connection of the engine.
 func (w *watch) arrange(ctx context.Context, streams map[int]*stream, found []source) {
 	if found == nil {
-		return
+		for _, s := range streams {
+			found = append(found, s.source)
+		}
 	}
 	want := make(map[int]source, len(found))
 	for _, s := range found {
-		want[s.rank] = s
+		if !w.comes(s.rank) {
+			want[s.rank] = s
+		}
 	}
 	for rank, s := range streams {
 		if want[rank] != s.source || s.ended() {
@@ -110,6 +122,9 @@ func (w *watch) arrange(ctx context.Context, streams map[int]*stream, found []so
 			streams[rank] = w.start(ctx, src)
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dialled = maps.Clone(streams)
 }
 
 // start listens to a source.
@@ -135,18 +150,26 @@ func (w *watch) rest(ctx context.Context, pause time.Duration, streams map[int]*
 		case <-w.told:
 			return true
 		case <-timer.C:
-			if !allConnected(streams) {
+			w.forget()
+			if !w.allConnected(streams) {
 				return true
 			}
 		}
 	}
 }
 
-func allConnected(streams map[int]*stream) bool {
+func (w *watch) allConnected(streams map[int]*stream) bool {
 	for _, s := range streams {
 		if s.ended() || !s.connected() {
 			return false
 		}
 	}
-	return len(streams) > 0
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.arrived {
+		if !r.connected {
+			return false
+		}
+	}
+	return len(streams)+len(w.arrived) > 0
 }

@@ -12,8 +12,11 @@ import (
 	"github.com/eppctl/eppctl/score"
 )
 
-// EventsOff for [Member.Events]: nobody listens to its KV events.
-const EventsOff = "off"
+// What [Member.Events] may be beside an address.
+const (
+	EventsOff    = "off"    // nobody listens to its KV events
+	EventsListen = "listen" // its engine connects to the picker
+)
 
 // rank is one stream of KV events of an endpoint; the pool's lock guards it.
 type rank struct {
@@ -53,6 +56,9 @@ func (p *Pool) Feeds() []kvfeed.Target {
 		t := kvfeed.Target{
 			ID: e.id, Name: m.Name, BaseURL: m.URL, Model: e.models[0], Events: m.Events, Replay: m.Replay,
 			Engine: m.engine(), Ranks: len(e.engine.ranks),
+		}
+		if m.Events == EventsListen {
+			t.Events, t.Inbound = "", true
 		}
 		if t.Engine == "" {
 			t.Engine = e.engine.kind

@@ -46,8 +46,8 @@ func keep(ctx context.Context, address string, o Options, work func(context.Cont
 	return nil
 }
 
-// errTooMany is told of connections that a listening socket does not take.
-var errTooMany = fmt.Errorf("%w: too many connections", ErrLimit)
+// ErrTooMany is told of connections that a listening socket does not take.
+var ErrTooMany = fmt.Errorf("%w: too many connections", ErrLimit)
 
 // accept takes connections until ctx ends, each in a goroutine of its own, and
 // waits for them. It closes the listener.
@@ -84,7 +84,7 @@ func accept(ctx context.Context, l net.Listener, peers int, work func(context.Co
 			})
 		default:
 			nc.Close()
-			refused(nc, errTooMany)
+			refused(nc, ErrTooMany)
 		}
 	}
 }

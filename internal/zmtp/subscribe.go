@@ -13,7 +13,13 @@ type Peer struct {
 	ID uint64
 	// Address is where the peer is: what was connected to, or from where it came.
 	Address string
+
+	conn net.Conn
 }
+
+// Close ends the peer's connection, and does not wait until its handler is told.
+// One that was connected to is connected to again.
+func (p Peer) Close() { p.conn.Close() }
 
 var peers atomic.Uint64
 
@@ -30,7 +36,7 @@ type Handler interface {
 	// Whatever the publisher sends until the next Connected is lost.
 	Disconnected(p Peer, err error)
 	// Failed is called when a connection ended before it was a peer: it could not
-	// be made, or the handshake went wrong.
+	// be made, the handshake went wrong, or there were too many ([ErrTooMany]).
 	Failed(address string, err error)
 }
 
@@ -64,7 +70,7 @@ func ServeSubscriber(ctx context.Context, l net.Listener, o Options, h Handler) 
 
 // subscribe lives the life of one connection.
 func subscribe(ctx context.Context, nc net.Conn, address string, o Options, h Handler) {
-	peer, topic := Peer{Address: address}, []byte(o.Topic)
+	peer, topic := Peer{Address: address, conn: nc}, []byte(o.Topic)
 	err := use(ctx, nc, sub, o, func(c *conn) error {
 		c.beat(o.Heartbeat)
 		if err := c.write(c.subscription(o.Topic)); err != nil {
