@@ -22,18 +22,6 @@ func TierValue(parts []TierBlocks) (blocks float64) {
 	return blocks
 }
 
-// Held is how many consecutive blocks of the prompt the pod holds in any tier that
-// counts: Cache.Value without the weights.
-func (p *PodState) Held() (blocks int) {
-	if p.CacheTiers == nil {
-		return int(p.Cache.Value)
-	}
-	for i := range p.CacheTiers {
-		blocks += p.CacheTiers[i].Blocks
-	}
-	return blocks
-}
-
 // tiersText is the parts in words, "12 on GPU, 6 more on CPU × 0.5".
 func tiersText(parts []TierBlocks) string {
 	var b strings.Builder

@@ -228,7 +228,7 @@ func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 	s.pods, s.picked, roster = p.cfg.Pool.Choose(s.pods[:0], &s.query, s, &pick.reservation)
 	watch.lap(&watch.Decide)
 	s.entry.Roster, s.entry.Timings = roster, watch.Timings
-	s.entry.Picked, s.entry.PredictedCached = s.picked, s.predicted(r)
+	s.entry.Picked, s.entry.PredictedCached = s.picked, s.predicted(r, &pick.reservation)
 	if s.picked < 0 {
 		return nil, p.refuse(s, pick)
 	}
@@ -370,19 +370,16 @@ func (s *scratch) Choose(pods []score.PodState, roster uint64) int {
 	return s.picked
 }
 
-// predicted is how many tokens the engine should find in its cache, by its own
-// rule: it recomputes at least the last token, so of n tokens at most
-// ⌊(n−1)/blockSize⌋ blocks count, in whatever tier. −1 when nothing can be said.
-func (s *scratch) predicted(r *request.Request) int {
+// predicted is how many tokens the picked pod should find in its cache, in whatever
+// tier; −1 when nothing can be said.
+func (s *scratch) predicted(r *request.Request, picked *pool.Reservation) int {
 	if s.picked < 0 || r.NoPrefix != "" || len(r.PromptTokens) != 1 || len(r.Tokens) == 0 {
 		return -1
 	}
-	pod := &s.in.Pods[s.picked]
-	if pod.Cache.State != score.Known {
+	if s.in.Pods[s.picked].Cache.State != score.Known {
 		return -1
 	}
-	size := s.picker.cfg.BlockSize
-	return min(pod.Held(), (len(r.Tokens)-1)/size) * size
+	return picked.Cached(len(r.Tokens))
 }
 
 func (s *scratch) refusal() *Refusal {

@@ -21,6 +21,7 @@ type Reservation struct {
 	pickedAt   instant
 	last       uint64 // fingerprint of the last block that the pick counted on
 	slot       uint32 // index of where that was found
+	held, size int    // blocks that the pod held of the prompt, and tokens in one; 0, 0: none
 	claim      *claim // to be held against the engine's answer; mostly nil
 	pending    bool
 	open       bool
@@ -41,6 +42,16 @@ func (r *Reservation) Correct(prompt, cached int) {
 	if c := r.claim; c != nil && cached >= 0 {
 		c.stream.Correct(kvindex.Answer{Blocks: c.blocks, Prompt: prompt, Cached: cached, Picked: c.mark})
 	}
+}
+
+// Cached is how many of a prompt's tokens the pod should find in its cache, by the
+// engine's own rule: it computes at least the last token, so that of n tokens at
+// most ⌊(n−1)/size⌋ of its blocks count.
+func (r *Reservation) Cached(prompt int) int {
+	if r.size == 0 {
+		return 0
+	}
+	return min(r.held, (prompt-1)/r.size) * r.size
 }
 
 // Answered says that the pod has begun to answer: the request is no longer
@@ -92,6 +103,7 @@ func (r *Reservation) book(p *Pool, e *endpoint, now instant) {
 		r.pool = p // once: it is read without the lock
 	}
 	r.endpoint, r.pickedAt, r.last, r.claim = e, now, 0, nil
+	r.held, r.size = 0, 0
 	r.pending, r.open, r.evicted = true, true, false
 	e.inFlight++
 	e.pending++

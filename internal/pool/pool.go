@@ -200,6 +200,7 @@ func (p *Pool) choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 	e := p.endpoints[chosen]
 	r.book(p, e, p.now())
 	if f := q.best(e, p.cfg.BlockSize); f.held > 0 && pods[chosen].Cache.State == score.Known {
+		r.held, r.size = f.held, f.match.BlockSize
 		if m := f.match; f.held <= len(m.Blocks) {
 			r.last, r.slot = m.Blocks[f.held-1], f.of.slot
 			r.claim = e.doubtful(f.of.slot, m.Blocks)
