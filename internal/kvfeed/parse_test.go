@@ -19,6 +19,8 @@ func TestVLLMSources(t *testing.T) {
 			{0, "tcp://10.0.0.7:5557", "tcp://10.0.0.7:5657"}, {1, "tcp://10.0.0.7:5558", "tcp://10.0.0.7:5658"},
 		}},
 		{"no replay", `{"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://[::]:5557","replay_endpoint":null}}`, []source{{0, "tcp://10.0.0.7:5557", ""}}},
+		{"a port of the engine's choice", `{"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://10.0.0.7:43567","replay_endpoint":"tcp://10.0.0.7:40001"}}`, []source{{0, "tcp://10.0.0.7:43567", "tcp://10.0.0.7:40001"}}},
+		{"it connects to another host", `{"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://10.0.0.8:5557"}}`, []source{}},
 		{"off", `{"0":{"enable_kv_cache_events":false,"publisher":"zmq","endpoint":"tcp://*:5557"}}`, []source{}},
 		{"a socket of the host alone", `{"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"ipc:///tmp/x*"}}`, []source{}},
 		{"no port", `{"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:0"}}`, []source{}},

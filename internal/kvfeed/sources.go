@@ -170,13 +170,18 @@ func vllmSources(body []byte, host string) ([]source, error) {
 }
 
 // bound is how to connect to what an engine on a host has bound, as vLLM tells
-// it: an address with a * or :: in it. "" for any other.
+// it: an address with a * or :: in it, or one of the host itself, which it makes
+// of "tcp://*:0". "" for any other.
 func bound(address, host string) string {
 	rest, ok := strings.CutPrefix(address, "tcp://")
-	if !ok || !strings.Contains(rest, "*") && !strings.Contains(rest, "::") {
+	colon := strings.LastIndexByte(rest, ':')
+	if !ok || colon < 0 {
 		return ""
 	}
-	port, err := strconv.Atoi(rest[strings.LastIndexByte(rest, ':')+1:])
+	if own := strings.Trim(rest[:colon], "[]") == host; !own && !strings.Contains(rest, "*") && !strings.Contains(rest, "::") {
+		return ""
+	}
+	port, err := strconv.Atoi(rest[colon+1:])
 	if err != nil {
 		return ""
 	}
