@@ -184,7 +184,11 @@ func (c *Candidate) cells() [10][]byte {
 
 func (in *Input) bytes() []byte {
 	b := append(text(in.State, in.Source, in.Detail), optional(in.Value)...)
-	return append(b, floats(in.AgeSeconds)...)
+	b = append(b, floats(in.AgeSeconds)...)
+	for _, t := range in.Tiers {
+		b = append(append(append(b, text(t.Tier)...), whole(t.Blocks)...), floats(t.Weight)...)
+	}
+	return b
 }
 
 func optional(v *float64) []byte {

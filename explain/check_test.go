@@ -17,7 +17,7 @@ import (
 // either sealed or recomputed, or listed here.
 func TestEveryFieldIsSealedOrRecomputed(t *testing.T) {
 	later := []string{"Timings", "Attempts", "Outcome"}
-	for _, name := range []string{"custom", "policy", "relaxed", "refused-503", "missing", "adapter", "no-prefix"} {
+	for _, name := range []string{"custom", "policy", "relaxed", "refused-503", "missing", "adapter", "no-prefix", "tiers"} {
 		t.Run(name, func(t *testing.T) {
 			rec := complete(t, recordOf(name, scenes()[name]))
 			if v, _, _ := explain.Replay(rec); !v.Identical || !v.Sealed {

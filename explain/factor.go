@@ -113,7 +113,7 @@ func (r *replayed) cacheInput(i int) *CacheInput {
 		in.State = state.String()
 		return in
 	}
-	in.MatchedBlocks, in.Reading = finite(cache.Value), cache.origin()
+	in.MatchedBlocks, in.Tiers, in.Reading = finite(cache.Value), cache.Tiers, cache.origin()
 	return in
 }
 

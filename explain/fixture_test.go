@@ -68,6 +68,9 @@ func (s scene) candidate(i int, r *score.PodResult) explain.Candidate {
 			Max: p.MaxAdapters, Detail: notes[score.AdapterMatch],
 		},
 	}
+	for _, t := range p.CacheTiers {
+		c.Cache.Tiers = append(c.Cache.Tiers, explain.TierBlocks(t))
+	}
 	for k, w := range s.weights.Custom {
 		raw := score.Result{}
 		if k < len(s.extra) && i < len(s.extra[k].Values) {
@@ -137,6 +140,7 @@ func scenes() map[string]scene {
 		"no-prefix":    noPrefix(),
 		"many":         many(),
 		"hostile":      hostile(),
+		"tiers":        tiers(),
 	}
 }
 

@@ -134,6 +134,9 @@ func (c *Change) printed() (from, to string) {
 	if c.Unit == "blocks" || c.Unit == "requests" || c.Unit == "adapter loaded" {
 		decimals = 0
 	}
+	if c.Unit == "blocks" && c.From != nil && *c.From != math.Trunc(*c.From) { // some count less than others
+		return number(*c.From), number(*c.To)
+	}
 	for ; decimals <= 15; decimals++ {
 		to = decimal(roundTowards(*c.To, c.best, decimals), decimals)
 		if c.From == nil {

@@ -117,6 +117,16 @@ type Input struct {
 	Source     string   `json:"source,omitempty"`
 	AgeSeconds float64  `json:"ageSeconds"`
 	Detail     string   `json:"detail,omitempty"` // why it is what it is, in words
+	// Tiers are the parts of a cache match that has blocks beside the GPU's, the
+	// heaviest first: Value is the sum of blocks times weight.
+	Tiers []TierBlocks `json:"tiers,omitempty"`
+}
+
+// TierBlocks is the blocks of a cache match that are in tiers of one weight.
+type TierBlocks struct {
+	Tier   string  `json:"tier"`   // gpu, cpu, disk, external; of equal weight with a + between
+	Blocks int     `json:"blocks"` // beyond those of the parts before
+	Weight float64 `json:"weight"`
 }
 
 // Adapters is what was known of a candidate's LoRA adapters.

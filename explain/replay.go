@@ -97,6 +97,9 @@ func (c *Candidate) fill(in *score.Inputs, i int) error {
 		}
 		notes[input.factor] = input.from.Detail
 	}
+	for _, part := range c.Cache.Tiers {
+		p.CacheTiers = append(p.CacheTiers, score.TierBlocks(part))
+	}
 	p.Pending, p.InFlight = c.Pending, c.InFlight
 	if p.AdapterState, ok = score.ParseState(c.Adapters.State); !ok {
 		return fmt.Errorf("adapters: unknown state %q", c.Adapters.State)
@@ -218,6 +221,9 @@ func Replay(r *Record) (Verification, *score.Inputs, *score.Decision) {
 func (r *Record) compare(in *score.Inputs, d *score.Decision) string {
 	for i := range r.Candidates {
 		c, got := &r.Candidates[i], d.Results[i]
+		if sum := score.TierValue(in.Pods[i].CacheTiers); c.Cache.Value != nil && c.Cache.Tiers != nil && *c.Cache.Value != sum {
+			return fmt.Sprintf("%s: recorded cache %v, replayed %v of its tiers", c.Pod, *c.Cache.Value, sum)
+		}
 		if !r.sameReason(i, got.Reason) {
 			return fmt.Sprintf("%s: recorded reason %q, replayed %q", c.Pod, c.Reason, got.Reason)
 		}

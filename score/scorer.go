@@ -142,11 +142,11 @@ func scoreCache(req *InferenceRequest, p *PodState) Result {
 // matchText is the cache match in words. Only blocks that count less make it a
 // fraction.
 func matchText(req *InferenceRequest, p *PodState) string {
-	decimals := 0
+	value := short(p.Cache.Value, 0)
 	if p.Cache.Value != math.Trunc(p.Cache.Value) {
-		decimals = 2
+		value = strconv.FormatFloat(math.Round(100*p.Cache.Value)/100, 'f', -1, 64)
 	}
-	text := fmt.Sprintf("%s of %d blocks", short(p.Cache.Value, decimals), req.Blocks)
+	text := fmt.Sprintf("%s of %d blocks", value, req.Blocks)
 	if p.CacheTiers != nil {
 		text += ": " + tiersText(p.CacheTiers)
 	}

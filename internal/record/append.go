@@ -11,7 +11,7 @@ import (
 // shape is the size of an entry's variable parts.
 type shape struct {
 	strings, chain, custom int
-	texts, gateway         int // bytes
+	texts, tiers, gateway  int // bytes
 	total                  int
 }
 
@@ -32,8 +32,8 @@ func (e *Entry) measure() (s shape, ok bool) {
 	}
 	s.chain = explain.ChainLength(len(e.Fingerprints), e.BlockSize)
 	s.texts = e.textBytes()
-	s.gateway = e.gatewaySize()
-	s.total = offOutcome + outcomeSize + s.gateway + s.strings + 2*len(d.Order) + 8*s.chain + s.texts +
+	s.tiers, s.gateway = e.tierBytes(), e.gatewaySize()
+	s.total = offOutcome + outcomeSize + s.tiers + s.gateway + s.strings + 2*len(d.Order) + 8*s.chain + s.texts +
 		len(in.Pods)*(candidateSize+customSize*s.custom)
 	return s, true
 }
@@ -101,8 +101,12 @@ func (e *Entry) encode(b []byte, s shape, refs refs) {
 	if s.texts > 0 {
 		e.encodeTexts(b[at:])
 	}
+	at += s.texts
+	if s.tiers > 0 {
+		e.encodeTiers(b[at : at+s.tiers])
+	}
 	if s.gateway > 0 {
-		e.encodeGateway(b[at+s.texts:])
+		e.encodeGateway(b[at+s.tiers:])
 	}
 }
 
@@ -110,7 +114,7 @@ func (e *Entry) encodeHeader(b *[headerSize]byte, s shape, refs refs) {
 	in, d := e.Inputs, e.Decision
 	b[offFlags] = bit(e.RequestIDReplaced, flagReplaced) | bit(e.ModelUnchecked, flagUnchecked) |
 		bit(e.Stream, flagStream) | bit(d.Relaxed, flagRelaxed) | bit(d.RunnerUp >= 0, flagMargin) |
-		bit(s.gateway > 0, flagGateway)
+		bit(s.gateway > 0, flagGateway) | bit(s.tiers > 0, flagTiers)
 	b[offRefused], b[offOrder] = uint8(d.Refused), uint8(len(d.Order))
 	*(*[16]byte)(b[offID:]) = e.DecisionID
 	le.PutUint64(b[offTime:], uint64(nanoseconds(in.Request.Arrival)))

@@ -130,6 +130,13 @@ func drawPod(t *rapid.T, i int) score.PodState {
 	p.AdapterState = drawState(t)
 	p.Adapters = rapid.SliceOfN(rapid.SampledFrom([]string{"fr", "de", ""}), 0, 3).Draw(t, "adapters")
 	p.MaxAdapters = rapid.IntRange(0, 8).Draw(t, "slots")
+	if p.Cache.State != score.Unknown && rapid.IntRange(0, 3).Draw(t, "tiers") == 0 {
+		p.CacheTiers = []score.TierBlocks{
+			{Tier: "gpu", Blocks: rapid.IntRange(0, 64).Draw(t, "on the GPU"), Weight: 1},
+			{Tier: rapid.SampledFrom([]string{"cpu", "cpu+disk", "bad\xff", ""}).Draw(t, "tier"), Blocks: 3, Weight: rapid.Float64Range(0, 1).Draw(t, "weight")},
+		}
+		p.Cache.Value = score.TierValue(p.CacheTiers)
+	}
 	if rapid.Bool().Draw(t, "notes") {
 		p.Notes = new(score.Notes)
 		for f := range p.Notes {

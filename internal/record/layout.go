@@ -10,7 +10,7 @@ import (
 // A record is a header, an outcome of fixed size (so that it can be written in
 // place later), and parts of variable size one after the other:
 //
-//	header · outcome · strings · order (u16) · chain (u64) · candidates · custom · texts · gateway
+//	header · outcome · strings · order (u16) · chain (u64) · candidates · custom · texts · tiers · gateway
 //
 // All numbers are little endian.
 const (
@@ -59,6 +59,7 @@ const (
 	flagMargin
 	flagSaved   // written to a file
 	flagGateway // a gateway in front told something: see gateway.go
+	flagTiers   // a cache match has blocks beside the GPU's: see tiers.go
 )
 
 // The strings of a record, and how many bytes of each are kept.

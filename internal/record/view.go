@@ -20,10 +20,10 @@ type view struct {
 
 // parts are the variable parts of a record.
 type parts struct {
-	strings                  [numStrings][]byte
-	order, chain, pods       []byte
-	custom, texts, gateway   []byte
-	candidates, customScores int
+	strings                       [numStrings][]byte
+	order, chain, pods            []byte
+	custom, texts, tiers, gateway []byte
+	candidates, customScores      int
 }
 
 func (v *view) parts() (p parts) {
@@ -40,6 +40,9 @@ func (v *view) parts() (p parts) {
 	p.pods = next(candidateSize * p.candidates)
 	p.custom = next(customSize * p.candidates * p.customScores)
 	p.texts = next(int(le.Uint32(v.raw[offTexts:])))
+	if v.flag(flagTiers) {
+		p.tiers = next(int(le.Uint32(next(tiersLength))))
+	}
 	p.gateway = rest
 	return p
 }
@@ -132,6 +135,7 @@ func (v *view) result(p *parts, candidates []explain.Candidate) explain.Result {
 
 func (v *view) candidates(p *parts) []explain.Candidate {
 	notes, details := p.readTexts()
+	tiers := p.tiersOf()
 	out := make([]explain.Candidate, p.candidates)
 	for i := range out {
 		b, note := p.pods[candidateSize*i:], notes[i]
@@ -139,6 +143,9 @@ func (v *view) candidates(p *parts) []explain.Candidate {
 		c.Pod, c.Endpoint = v.roster.pod(i), v.roster.endpoint(i)
 		c.Reason, c.Score = score.Reason(b[candReason]).String(), getFloat(b[candScore:])
 		c.Cache = reading(b, 0, note[score.CacheMatch])
+		if c.Cache.Value != nil {
+			c.Cache.Tiers = tiers[i]
+		}
 		c.Load = reading(b, 1, note[score.Load])
 		c.Waiting = reading(b, 2, note[score.QueueDepth])
 		c.Health = reading(b, 3, note[score.Health])
