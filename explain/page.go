@@ -129,6 +129,30 @@ func (p *page) fact(tone Tone, key, text string) {
 	p.add(tone, lines...)
 }
 
+// cells writes cells side by side in columns of these widths; each may have
+// several lines, of which the first alone is strong.
+func (p *page) cells(tone Tone, widths []int, cells [][]string) {
+	height := 0
+	for _, cell := range cells {
+		height = max(height, len(cell))
+	}
+	for h := range height {
+		var b strings.Builder
+		for i, cell := range cells {
+			text := ""
+			if h < len(cell) {
+				text = p.safe(cell[h])
+			}
+			b.WriteString(pad(text, widths[i]))
+		}
+		lineTone := tone
+		if h > 0 && tone == Strong {
+			lineTone = Plain
+		}
+		p.add(lineTone, b.String())
+	}
+}
+
 func (p *page) writeTo(w io.Writer) error {
 	_, err := io.WriteString(w, strings.Join(p.lines, "\n")+"\n")
 	return err

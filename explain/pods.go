@@ -73,10 +73,7 @@ func weightText(w float64) string {
 // rawText is the raw input in words, with its state unless that is plain, and
 // where it came from.
 func (f *Factor) rawText() string {
-	text := f.Detail
-	if f.State != score.Known.String() && f.State != score.NotApplicable.String() && !strings.HasPrefix(text, f.State) {
-		text = strings.TrimSuffix(f.State+": "+text, ": ")
-	}
+	text := f.detailText()
 	source, age := f.origin()
 	if strings.Contains(text, " by "+source) { // the load's own words name it
 		source = ""
@@ -91,6 +88,14 @@ func (f *Factor) rawText() string {
 		text += fmt.Sprintf("; %d in flight", queue.InFlight)
 	}
 	return text
+}
+
+// detailText is the raw input in words, with its state unless that is plain.
+func (f *Factor) detailText() string {
+	if f.State == score.Known.String() || f.State == score.NotApplicable.String() || strings.HasPrefix(f.Detail, f.State) {
+		return f.Detail
+	}
+	return strings.TrimSuffix(f.State+": "+f.Detail, ": ")
 }
 
 // origin is the source and the age of the input, as far as they are known.
@@ -192,27 +197,13 @@ func (m *matrix) cells(row *podRow) [][]string {
 	return cells
 }
 
-// line writes cells side by side; each may have several lines.
+// line writes the cells of a row.
 func (m *matrix) line(tone Tone, cells [][]string) {
-	height := 0
-	for _, cell := range cells {
-		height = max(height, len(cell))
+	widths := make([]int, len(cells))
+	for i := range cells {
+		widths[i] = m.columnWidth(i)
 	}
-	for h := range height {
-		var b strings.Builder
-		for i, cell := range cells {
-			text := ""
-			if h < len(cell) {
-				text = m.p.safe(cell[h])
-			}
-			b.WriteString(pad(text, m.columnWidth(i)))
-		}
-		lineTone := tone
-		if h > 0 && tone == Strong {
-			lineTone = Plain
-		}
-		m.p.add(lineTone, b.String())
-	}
+	m.p.cells(tone, widths, cells)
 }
 
 func (m *matrix) columnWidth(i int) int {

@@ -1,0 +1,71 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// readRatio reads a number from 0 to top; a value with % is a hundredth.
+func readRatio(l Edit, top float64) (float64, error) {
+	text, percent := strings.CutSuffix(l.Value, "%")
+	v, err := strconv.ParseFloat(text, 64)
+	if percent {
+		v /= 100
+	}
+	switch {
+	case err != nil || math.IsNaN(v):
+		return 0, fmt.Errorf("%s: %q is no number", l.Key, l.Value)
+	case !(v >= 0 && v <= top) && top < math.MaxFloat64:
+		return 0, fmt.Errorf("%s: must be from 0 to %s, got %s", l.Key, number(top), l.Value)
+	case !(v >= 0 && v <= top):
+		return 0, fmt.Errorf("%s: must be at least 0 and finite, got %s", l.Key, l.Value)
+	}
+	return math.Abs(v), nil // −0 becomes 0
+}
+
+// readWhole reads a whole number that a picker can be given.
+func readWhole(l Edit, least int) (int, error) {
+	n, err := strconv.Atoi(l.Value)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s: %q is no whole number", l.Key, l.Value)
+	case n < least || n > math.MaxInt32:
+		return 0, fmt.Errorf("%s: must be from %d to %d, got %d", l.Key, least, math.MaxInt32, n)
+	}
+	return n, nil
+}
+
+// nearest is the name with the smallest edit distance to word, ignoring case.
+func nearest(word string, names []string) string {
+	best, distance := "", math.MaxInt
+	for _, name := range names {
+		if d := editDistance(strings.ToLower(word), strings.ToLower(name)); d < distance {
+			best, distance = name, d
+		}
+	}
+	return best
+}
+
+// editDistance is Levenshtein's, in bytes; words are cut to 64.
+func editDistance(a, b string) int {
+	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
