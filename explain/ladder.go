@@ -1,0 +1,233 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/eppctl/eppctl/score"
+)
+
+// The steps of a ladder.
+const (
+	StepIdeal     = "ideal"     // a pod had it at some time
+	StepKept      = "kept"      // a pod of the pool still has it
+	StepAvailable = "available" // and may be picked
+	StepPredicted = "predicted" // and was picked
+	StepActual    = "actual"    // the engine found it in its cache
+)
+
+// Ladder says how many of the prompt's tokens could have come from a cache, step
+// by step down to what did.
+type Ladder struct {
+	Requests     int    `json:"requests"`
+	PromptTokens int    `json:"promptTokens"`
+	Steps        []Step `json:"steps"` // in the order of the constants
+}
+
+// Step is one step of a ladder.
+type Step struct {
+	Name   string `json:"name"`
+	Tokens int    `json:"tokens"`
+	// Lost are the tokens that the step before has more, by cause, the most first.
+	Lost []Loss `json:"lost"`
+	// Unknown is the number of requests for which nothing is known of this step; they
+	// count as if nothing was lost.
+	Unknown int `json:"unknown"`
+}
+
+// Loss is what one cause took.
+type Loss struct {
+	Cause  string `json:"cause"` // of [Causes]
+	Detail string `json:"detail"`
+	Tokens int    `json:"tokens"`
+}
+
+var stepNames = [...]string{StepIdeal, StepKept, StepAvailable, StepPredicted, StepActual}
+
+// rungs are the ladder of one decision, in tokens; what is not known is as the
+// step before.
+type rungs struct {
+	tokens  [len(stepNames)]int
+	known   [len(stepNames)]bool
+	cause   [len(stepNames)]string
+	detail  [len(stepNames)]string
+	prompt  int
+	useless bool // the request has no prefix to reuse, or was refused
+}
+
+// climb makes the ladder of a decision. ideal is how many blocks of the prompt an
+// earlier request has left somewhere, as far as that is known.
+func climb(rec *Record, ideal int) rungs {
+	q := &rec.Request
+	out := rungs{prompt: q.PrefixTokens, useless: q.Blocks == 0 || q.NoPrefix != "" || rec.Result.Refused != ""}
+	if out.useless {
+		return out
+	}
+	owner, kept, known := rec.best(func(*Candidate) bool { return true })
+	_, available, _ := rec.best(func(c *Candidate) bool { return c.Reason == "" })
+	out.set(0, max(ideal, int(kept)), q, true, "", "")
+	out.set(1, int(kept), q, known, CauseEvictedSeen, "")
+	out.set(2, int(available), q, known, exclusionCause(owner), "")
+	picked := -1.0
+	if i := rec.Result.Index; i >= 0 && i < len(rec.Candidates) {
+		if held, ok := rec.Candidates[i].held(); ok {
+			picked = held
+		}
+	}
+	out.set(3, int(max(picked, 0)), q, picked >= 0, CauseAsDesigned, rec.decidedBy())
+	o := &rec.Outcome
+	actual := o.CachedTokens != nil && (o.ServedEndpoint == "" || o.ServedEndpoint == rec.Result.Endpoint)
+	out.tokens[4] = out.tokens[3]
+	if out.known[4] = actual; actual {
+		out.tokens[4] = *o.CachedTokens
+		out.cause[4] = CauseEvicted
+	}
+	return out
+}
+
+// set notes a step's blocks as the tokens that the engine would find: the last
+// token of a prompt never comes from the cache. No step but the last has more than
+// the one before it.
+func (r *rungs) set(step, blocks int, q *Request, known bool, cause, detail string) {
+	before := r.prompt
+	if step > 0 {
+		before = r.tokens[step-1]
+	}
+	r.known[step], r.cause[step], r.detail[step] = known, cause, detail
+	if r.tokens[step] = before; known {
+		r.tokens[step] = min(before, min(blocks, max(0, (q.PrefixTokens-1)/max(1, q.BlockSize)))*q.BlockSize)
+	}
+}
+
+// best is the candidate that holds most of the prompt, of those that are wanted.
+func (r *Record) best(want func(*Candidate) bool) (best *Candidate, blocks float64, known bool) {
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		held, ok := c.held()
+		if !ok || !want(c) {
+			continue
+		}
+		if !known || held > blocks {
+			best, blocks, known = c, held, true
+		}
+	}
+	return best, blocks, known
+}
+
+func exclusionCause(owner *Candidate) string {
+	if owner == nil {
+		return CauseOwnerRemoved
+	}
+	switch owner.Reason {
+	case score.QueueFull.String():
+		return CauseOwnerQueueFull
+	case score.Unhealthy.String():
+		return CauseOwnerUnhealthy
+	case score.NotInSubset.String():
+		return CauseSubset
+	}
+	return CauseOwnerRemoved
+}
+
+// decidedBy is what decided in place of the cache.
+func (r *Record) decidedBy() string {
+	if !byScores(r.Policy) {
+		return "decided by policy " + r.Policy
+	}
+	return "decided by " + r.Result.DecidedBy
+}
+
+// add counts another decision's ladder in.
+func (l *Ladder) add(r *rungs) {
+	if r.useless {
+		return
+	}
+	if l.Steps == nil {
+		for _, name := range stepNames {
+			l.Steps = append(l.Steps, Step{Name: name, Lost: []Loss{}})
+		}
+	}
+	l.Requests++
+	l.PromptTokens += r.prompt
+	for i := range l.Steps {
+		s := &l.Steps[i]
+		s.Tokens += r.tokens[i]
+		if !r.known[i] {
+			s.Unknown++
+		}
+		if i > 0 && r.tokens[i] < r.tokens[i-1] {
+			s.lose(r.cause[i], r.detail[i], r.tokens[i-1]-r.tokens[i])
+		}
+	}
+}
+
+func (s *Step) lose(cause, detail string, tokens int) {
+	for i := range s.Lost {
+		if s.Lost[i].Cause == cause && s.Lost[i].Detail == detail {
+			s.Lost[i].Tokens += tokens
+			return
+		}
+	}
+	s.Lost = append(s.Lost, Loss{cause, detail, tokens})
+}
+
+// sort puts the largest losses first.
+func (l *Ladder) sort() {
+	for i := range l.Steps {
+		slices.SortStableFunc(l.Steps[i].Lost, func(a, b Loss) int { return b.Tokens - a.Tokens })
+	}
+}
+
+// LadderOf is the ladder of one decision; earlier are decisions that may have
+// shared the prompt's prefix. It is nil for a request that has no prefix to reuse.
+func LadderOf(rec *Record, earlier []*Record) *Ladder {
+	ideal := 0
+	if priors := priorsOf(rec, earlier); len(priors) > 0 {
+		ideal = priors[0].shared
+	}
+	r := climb(rec, ideal)
+	if r.useless {
+		return nil
+	}
+	l := new(Ladder)
+	l.add(&r)
+	return l
+}
+
+var stepTexts = map[string]string{
+	StepIdeal:     "a pod had it once",
+	StepKept:      "a pod still had it",
+	StepAvailable: "and could be picked",
+	StepPredicted: "and was picked",
+	StepActual:    "the engine found it",
+}
+
+func (l *Ladder) write(p *page) {
+	title := "cached tokens, step by step"
+	if l.Requests > 1 {
+		title += fmt.Sprintf(" (%d requests)", l.Requests)
+	}
+	p.row(Strong, "", fmt.Sprintf("%s, of %d in the prompt:", title, l.PromptTokens))
+	for i := range l.Steps {
+		s := &l.Steps[i]
+		share := ""
+		if l.PromptTokens > 0 {
+			share = fmt.Sprintf("%5.1f%%", 100*float64(s.Tokens)/float64(l.PromptTokens))
+		}
+		text := fmt.Sprintf("%10d  %s  %s", s.Tokens, share, stepTexts[s.Name])
+		switch {
+		case s.Unknown == l.Requests:
+			text = fmt.Sprintf("%10s  %6s  %s", "unknown", "", stepTexts[s.Name])
+		case s.Unknown > 0:
+			text += fmt.Sprintf(" (not known of %s)", count(s.Unknown, "request"))
+		}
+		p.row(Plain, "  "+pad(s.Name, 10), text)
+		for _, loss := range s.Lost {
+			text := fmt.Sprintf("−%d: %s", loss.Tokens, loss.Cause)
+			if loss.Detail != "" {
+				text += ", " + loss.Detail
+			}
+			p.row(Warn, "                                ", text)
+		}
+	}
+}
