@@ -60,7 +60,7 @@ type scoredPod struct {
 	Pod     string              `json:"pod"`
 	Reason  string              `json:"reason,omitempty"` // why it could not win
 	Score   *float64            `json:"score"`
-	Matched *int                `json:"matchedBlocks"`
+	Matched *float64            `json:"matchedBlocks"`
 	Factors map[string]*float64 `json:"factors"`
 }
 
@@ -112,18 +112,19 @@ func factor(e *record.Entry, f, i int) (float64, score.State) {
 	return custom.Value, custom.State
 }
 
-// matched is how many of the prompt's blocks pod i holds; nil when not known.
-func matched(e *record.Entry, i int) *int {
+// matched is how many of the prompt's blocks pod i holds, by the weight of their
+// tiers; nil when not known.
+func matched(e *record.Entry, i int) *float64 {
 	if !e.Decision.Results[i].States[score.CacheMatch].Usable() {
 		return nil
 	}
-	return new(int(e.Inputs.Pods[i].Cache.Value))
+	return new(e.Inputs.Pods[i].Cache.Value)
 }
 
 // walked is the TRACE event of the walk over the prompt's blocks. The chain's
 // ids are keyed: hashes of guessed prompts can't be compared with them.
 func (o *Observer) walked(e *record.Entry, chain []string) {
-	found := make(map[string]*int, len(e.Inputs.Pods))
+	found := make(map[string]*float64, len(e.Inputs.Pods))
 	for i := range e.Inputs.Pods {
 		found[e.Inputs.Pods[i].Endpoint] = matched(e, i)
 	}
