@@ -91,7 +91,7 @@ func p50(q *Quantiles) *float64  { return q.P50 }
 func p90(q *Quantiles) *float64  { return q.P90 }
 func p99(q *Quantiles) *float64  { return q.P99 }
 
-func percent(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
+func percent(v float64) string  { return fmt.Sprintf("%.1f%%", 100*v) }
 func inMillis(v float64) string { return fmt.Sprintf("%.3g ms", 1000*v) }
 
 // change is a figure now, and before where that is known.
