@@ -140,6 +140,7 @@ func TestRecordFieldsAreDocumented(t *testing.T) {
 	names(reflect.TypeFor[explain.Record](), "json", "", fields)
 	names(reflect.TypeFor[explain.Report](), "json", "", fields)
 	names(reflect.TypeFor[explain.Row](), "json", "", fields)
+	names(reflect.TypeFor[explain.Comparison](), "json", "", fields)
 	for field := range fields {
 		last := field[strings.LastIndex(field, ".")+1:]
 		if !regexp.MustCompile("[`\"]"+regexp.QuoteMeta(last)+"[`\"]").MatchString(page) && !inAnalysis(field) {

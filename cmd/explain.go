@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ type explainFlags struct {
 	nth    int
 	flips  int
 	width  int
+	whatIf whatIfFlags
 }
 
 func newExplain(s *cli.Streams) *cobra.Command {
@@ -51,9 +53,11 @@ func newExplain(s *cli.Streams) *cobra.Command {
 			eppctl explain 91c2f0a7 -f decisions.jsonl
 
 			# For a script
-			eppctl explain latest -o json`),
+			eppctl explain latest -o json
+`+whatIfExamples),
 		Annotations: map[string]string{seeAlsoKey: `
 			eppctl decisions          the IDs of recent requests
+			eppctl help causes        what --fail-on can look for
 			eppctl help exit-codes    what a script can rely on`},
 		Args:              oneRequest,
 		ValidArgsFunction: f.complete(s),
@@ -69,6 +73,7 @@ func newExplain(s *cli.Streams) *cobra.Command {
 		fs.IntVar(&f.flips, "flips", 1, "say for `N` pods behind the winner what would have made them win")
 		fs.IntVar(&f.width, "width", 0, "set the text in `N` columns (default: the terminal's, or 120)")
 	})
+	f.whatIf.register(c)
 	_ = c.RegisterFlagCompletionFunc("output", oneOf("text", "wide", "json", "yaml")) // fails only for a flag that is not there
 	return c
 }
@@ -86,6 +91,9 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
 			return usage(fmt.Errorf("--%s: must not be negative, got %d", flag, v), c)
 		}
 	}
+	if err := f.whatIf.check(c); err != nil {
+		return err
+	}
 	rec, count, err := f.find(c.Context(), s, id)
 	if err != nil {
 		return err
@@ -93,18 +101,27 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
 	if count > 1 {
 		fmt.Fprintf(s.Err, "%d decisions for this request ID, this is number %d from the newest (--nth)\n", count, f.nth)
 	}
+	layout := explain.TextOptions{
+		Width: f.columns(s), Wide: format == cli.FormatWide, Sanitize: cli.Sanitize,
+		Paint: func(tone explain.Tone, text string) string { return s.Paint(tones[tone], text) },
+	}
+	if f.whatIf.asked() {
+		return f.whatIf.compare(c, s, rec, format, layout)
+	}
 	flips := f.flips
 	if flips == 0 {
 		flips = -1 // none
 	}
 	report := explain.Explain(rec, explain.Options{Flips: flips})
-	if format == cli.FormatJSON || format == cli.FormatYAML {
-		return cli.Printer{Streams: s, Format: format}.Document(report)
+	if err := f.whatIf.against(c, rec, report); err != nil {
+		return err
 	}
-	return report.Text(s.Out, explain.TextOptions{
-		Width: f.columns(s), Wide: format == cli.FormatWide, Sanitize: cli.Sanitize,
-		Paint: func(tone explain.Tone, text string) string { return s.Paint(tones[tone], text) },
-	})
+	if format == cli.FormatJSON || format == cli.FormatYAML {
+		err = cli.Printer{Streams: s, Format: format}.Document(report)
+	} else {
+		err = report.Text(s.Out, layout)
+	}
+	return cmp.Or(err, f.whatIf.verdict(report))
 }
 
 // tones maps what a line of an explanation is to what it looks like.

@@ -83,6 +83,11 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// noVariableKey is the annotation of a flag that no variable stands for.
+const noVariableKey = "eppctl_no_variable"
+
+func hasVariable(f *pflag.Flag) bool { return f.Name != "help" && len(f.Annotations[noVariableKey]) == 0 }
+
 // fromEnvironment sets the flags that were not given from their variables. The
 // variable of --server is left to [admin.Locate], which tells where the address
 // came from.
@@ -90,7 +95,7 @@ func fromEnvironment(flags *pflag.FlagSet, env func(string) string) error {
 	var problem error
 	flags.VisitAll(func(f *pflag.Flag) {
 		v := env(envName(f.Name))
-		if f.Changed || v == "" || f.Name == "help" || f.Name == serverFlag || problem != nil {
+		if f.Changed || v == "" || !hasVariable(f) || f.Name == serverFlag || problem != nil {
 			return
 		}
 		if err := flags.Set(f.Name, v); err != nil {

@@ -26,7 +26,9 @@ func newExitCodes() *cobra.Command {
 		for _, code := range cli.ExitCodes() {
 			fmt.Fprintf(&b, "\n  %3d  %s", code.Code, code.Meaning)
 		}
-		b.WriteString("\n\n'serve' ends with 0 when it is interrupted: that is how it is meant to end.")
+		b.WriteString("\n\n'serve' ends with 0 when it is interrupted: that is how it is meant to end.\n" +
+			"'explain --fail-on' ends with 5 when one of the causes that it names is found, after the\n" +
+			"explanation was printed; 'eppctl help causes' lists them.")
 		return b.String()
 	})
 }
@@ -76,7 +78,7 @@ func newEnvironment(root *cobra.Command) *cobra.Command {
 func writeVariables(b *strings.Builder, heading string, flags *pflag.FlagSet) {
 	first := true
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" || f.Hidden {
+		if !hasVariable(f) || f.Hidden {
 			return
 		}
 		if first {
