@@ -47,6 +47,7 @@ type Config struct {
 	Staleness Staleness `yaml:"staleness" json:"staleness"`
 	Probes    Probes    `yaml:"probes" json:"probes"`
 	Events    Events    `yaml:"events" json:"events"`
+	Assume    Assume    `yaml:"assume" json:"assume"`
 	Tokens    Tokens    `yaml:"tokens" json:"tokens"`
 	BlockSize int       `yaml:"blockSize" json:"blockSize"`
 	// AllowHeaders names the request headers that custom scorers may see.
@@ -121,6 +122,14 @@ func (p *Probes) Interval() time.Duration {
 	return Seconds(p.IntervalSeconds)
 }
 
+// Assume lets what was sent to a server count as cached there while neither events
+// nor reports tell what is.
+type Assume struct {
+	Enabled bool `yaml:"enabled" json:"enabled"`
+	// Tokens are what a cache holds whose server does not say.
+	Tokens int `yaml:"tokens" json:"tokens"`
+}
+
 // Tokens says where the ids of prompts in words come from; its time is wall time.
 type Tokens struct {
 	// Source is one of package tokens; with auto, simulated pods are not asked, whose
@@ -144,6 +153,7 @@ func Default() Config {
 		Staleness:        Staleness{MetricsSeconds: 5},
 		Probes:           Probes{IntervalSeconds: 30, TimeoutSeconds: 10},
 		Events:           Events{Enabled: true, Port: 5557, OnGap: gapKeep, TierWeights: TierWeights{GPU: 1}, LimitSeconds: 30},
+		Assume:           Assume{Tokens: 131_072},
 		Tokens:           Tokens{Source: string(tokens.SourceAuto), TimeoutMs: 150, CacheMiB: 64},
 		BlockSize:        16,
 		ScorerDeadlineMs: 1,
@@ -231,6 +241,14 @@ func (c *Config) PoolLimits() pool.Limits {
 		l.Reports = min(3*Milliseconds(c.Intervals.PodReportMs), day)
 	}
 	return l
+}
+
+// PoolAssume is the assumed size of a cache in the pool's form.
+func (c *Config) PoolAssume() int {
+	if !c.Assume.Enabled {
+		return 0
+	}
+	return c.Assume.Tokens
 }
 
 // PoolModels is the model catalogue in the pool's form.

@@ -30,6 +30,9 @@ const (
 // mostCacheMiB bounds the cache of token ids.
 const mostCacheMiB = 64 << 10
 
+// mostAssumed bounds the tokens that a cache may be assumed to hold.
+const mostAssumed = 1 << 25
+
 // Validate returns all that is wrong with the configuration, each problem with its
 // key, and with file and line when it stands in a file.
 func (c *Config) Validate(custom []score.CustomWeight) error {
@@ -50,6 +53,7 @@ func (c *Config) Validate(custom []score.CustomWeight) error {
 		within("extproc.maxStreams", c.Extproc.MaxStreams, 1, mostStreams),
 		within("blockSize", c.BlockSize, 1, 1024),
 		between("events.limitSeconds", c.Events.LimitSeconds, s, leastInterval),
+		within("assume.tokens", c.Assume.Tokens, 1, mostAssumed),
 		between("tokens.timeoutMs", c.Tokens.TimeoutMs, ms, leastInterval),
 		within("tokens.cacheMiB", c.Tokens.CacheMiB, 1, mostCacheMiB),
 		c.Tokens.validate(),

@@ -76,10 +76,10 @@ func (x *exchange) credit() {
 	if a.served == "" && x.server.cfg.Fallbacks == 0 {
 		a.served = x.pick.Endpoint() // there was no choice
 	}
-	x.pick.Answered()
 	if a.served != "" {
 		x.pick.ServedBy(a.served)
 	}
+	x.pick.Answered(a.status)
 }
 
 // responseFields are the headers of an answer that matter here.

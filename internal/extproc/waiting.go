@@ -100,8 +100,8 @@ func (w *waiting) keep(id string, told picker.End) {
 func (w *waiting) tell(pick *picker.Pick, seen, told *picker.End) {
 	w.server.counts.accessLogs.Add(1)
 	if told.ServedEndpoint != "" {
-		pick.Answered()
 		pick.ServedBy(told.ServedEndpoint)
+		pick.Answered(told.Status)
 	}
 	told.PromptTokens, told.CachedTokens, told.OutputTokens = seen.PromptTokens, seen.CachedTokens, seen.OutputTokens
 	pick.Done(*told)

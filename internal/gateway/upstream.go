@@ -110,7 +110,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		var a attempt
 		res, err := u.send(r, x, &a)
 		if err == nil {
-			x.pick.Answered()
+			x.pick.Answered(res.StatusCode)
 			return res, nil
 		}
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {

@@ -160,11 +160,16 @@ func (k *Pick) Second(failure string) bool {
 	return true
 }
 
-// Answered says that response headers have arrived: the pod has taken the
-// request up. Further calls do nothing.
-func (k *Pick) Answered() {
-	if k.answered.CompareAndSwap(false, true) {
-		k.reservation.Answered()
+// Answered says that response headers have arrived, with that status: the pod has
+// taken the request up. Further calls do nothing. Where another pod than the picked
+// one may have served, [Pick.ServedBy] comes first.
+func (k *Pick) Answered(status int) {
+	if !k.answered.CompareAndSwap(false, true) {
+		return
+	}
+	k.reservation.Answered()
+	if status >= 200 && status <= 299 {
+		k.reservation.Stored()
 	}
 }
 
@@ -218,6 +223,9 @@ func (k *Pick) Done(end End) {
 	}
 	if k.Predicted() >= 0 && end.PromptTokens > 0 {
 		k.reservation.Correct(end.PromptTokens, end.CachedTokens)
+	}
+	if end.Error == "" && end.Unknown == "" {
+		k.reservation.Ended(end.PromptTokens, end.OutputTokens)
 	}
 	evicted := k.reservation.Release() || k.evicted
 	o := &record.Outcome{

@@ -289,8 +289,8 @@ func TestLedger(t *testing.T) { // case P2
 	f.scrape(0)
 	k := f.mustPick(t, call(prompt(64, 1)))
 	t.Run("released exactly once", func(t *testing.T) {
-		k.Answered()
-		k.Answered()
+		k.Answered(200)
+		k.Answered(200)
 		k.Done(end())
 		k.Done(end())
 		if n := f.pool.InFlight(); n != 0 {
@@ -345,7 +345,7 @@ func TestPendingEndsWithAScrapeOrAnAnswer(t *testing.T) {
 		if pending() != 1 {
 			t.Errorf("%d pending after the scrape: it must have seen the older pick only", pending())
 		}
-		late.Answered()
+		late.Answered(200)
 		if v := f.pool.Views()[0]; v.State.Pending != 0 || v.State.InFlight != 2 {
 			t.Errorf("pending %d, in flight %d; want 0, 2", v.State.Pending, v.State.InFlight)
 		}
@@ -515,7 +515,7 @@ func TestLedgerOverRandomHistories(t *testing.T) {
 				}
 			case "answer":
 				if len(open) > 0 {
-					open[rapid.IntRange(0, len(open)-1).Draw(rt, "k")].Answered()
+					open[rapid.IntRange(0, len(open)-1).Draw(rt, "k")].Answered(200)
 				}
 			case "done":
 				if len(open) > 0 {

@@ -166,8 +166,8 @@ func TestServedBy(t *testing.T) {
 		{"the picked one", func(_ *fleet, k *Pick) { k.ServedBy(address(0)) }, at(0, 1, 1), address(0), nil},
 		{"the picked one in another spelling", func(_ *fleet, k *Pick) { k.ServedBy("[::ffff:127.0.0.1]:8000") }, at(0, 1, 1), address(0), nil},
 		{"another pod", func(_ *fleet, k *Pick) { k.ServedBy(address(1)) }, at(1, 1, 1), address(1), moved},
-		{"another pod, which answered", func(_ *fleet, k *Pick) { k.ServedBy(address(1)); k.Answered() }, at(1, 1, 0), address(1), moved},
-		{"another pod, after the answer", func(_ *fleet, k *Pick) { k.Answered(); k.ServedBy(address(1)) }, at(1, 1, 0), address(1), moved},
+		{"another pod, which answered", func(_ *fleet, k *Pick) { k.ServedBy(address(1)); k.Answered(200) }, at(1, 1, 0), address(1), moved},
+		{"another pod, after the answer", func(_ *fleet, k *Pick) { k.Answered(200); k.ServedBy(address(1)) }, at(1, 1, 0), address(1), moved},
 		{"the first word counts", func(_ *fleet, k *Pick) { k.ServedBy(address(1)); k.ServedBy(address(0)); k.ServedBy(address(1)) }, at(1, 1, 1), address(1), moved},
 		{"a full pod all the same", func(f *fleet, k *Pick) { f.scrape(50); k.ServedBy(address(1)) }, at(1, 1, 1), address(1), moved},
 		{"a pod that is not there", func(_ *fleet, k *Pick) { k.ServedBy("10.9.9.9:1") }, at(0, 1, 1), "10.9.9.9:1", nil},
@@ -227,7 +227,7 @@ func TestServedByAgainstDone(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { k.ServedBy(address(1)) })
 		wg.Go(func() { k.ServedBy(address(2)) })
-		wg.Go(k.Answered)
+		wg.Go(func() { k.Answered(200) })
 		wg.Go(func() { k.Done(end()) })
 		wg.Wait()
 		if n := f.ledger(); len(n) != 0 || f.Open() != 0 {

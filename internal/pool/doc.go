@@ -14,7 +14,8 @@
 //
 // What an endpoint holds in its cache is told by its KV events, while their
 // connection stands, or by its reports. Each stream of events has a slot of the
-// tree of its own, as each rank of an engine has a cache of its own.
+// tree of its own, as each rank of an engine has a cache of its own. Where neither
+// tells, what was sent to an endpoint may be assumed to be there (internal/assume).
 //
 // The pool does not fetch anything: internal/engine scrapes and probes,
 // internal/kvfeed listens, pods push reports, and all is handed in. It does not

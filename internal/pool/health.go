@@ -164,7 +164,7 @@ func (p *Pool) Generated(t engine.Target, probe engine.Probe) {
 // warmth is whether anything is in an endpoint's cache.
 func (p *Pool) warmth(e *endpoint) health.Answer {
 	switch {
-	case !e.cache.known() || p.now() > e.cache.expires(p.cfg.Limits):
+	case !e.cache.known(), p.now() > e.cache.expires(p.cfg.Limits), e.cache.source == score.SourceAssumed:
 		return health.Unknown
 	case p.treeBlocks(e) > 0:
 		return health.Yes

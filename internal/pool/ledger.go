@@ -23,6 +23,7 @@ type Reservation struct {
 	slot       uint32 // index of where that was found
 	held, size int    // blocks that the pod held of the prompt, and tokens in one; 0, 0: none
 	claim      *claim // to be held against the engine's answer; mostly nil
+	sent       *sent  // to an endpoint whose cache is assumed, else nil
 	pending    bool
 	open       bool
 	evicted    bool // a removal from before the pick arrived after it
@@ -37,10 +38,14 @@ type claim struct {
 
 // Correct tells what the engine said of the request: how many tokens the prompt
 // has, and how many of these it found in its cache. Where the pick counted on a
-// rank that has missed events, what that claims beyond it is taken back.
+// rank that has missed events, or on what was only assumed, what is claimed beyond
+// it is taken back.
 func (r *Reservation) Correct(prompt, cached int) {
 	if c := r.claim; c != nil && cached >= 0 {
 		c.stream.Correct(kvindex.Answer{Blocks: c.blocks, Prompt: prompt, Cached: cached, Picked: c.mark})
+	}
+	if r.sent != nil {
+		r.sent.correct(r.pool.cfg.Tree, prompt, cached)
 	}
 }
 
@@ -105,6 +110,9 @@ func (r *Reservation) book(p *Pool, e *endpoint, now instant) {
 	r.endpoint, r.pickedAt, r.last, r.claim = e, now, 0, nil
 	r.held, r.size = 0, 0
 	r.pending, r.open, r.evicted = true, true, false
+	if r.sent != nil {
+		r.sent.resend(e)
+	}
 	e.inFlight++
 	e.pending++
 	push(&e.reservations, r)

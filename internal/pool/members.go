@@ -28,13 +28,13 @@ func (s *slots) take() prefix.Slot {
 	return prefix.Slot{Index: uint32(len(s.generations) - 1), Generation: 1}
 }
 
-// takeAll takes n, or none when there are not so many: endpoints have a place in
+// takeAll takes n, or none when there are not so many: endpoints have places in
 // any case.
 func (s *slots) takeAll(n int) (taken []prefix.Slot, ok bool) {
 	for range n {
 		slot := s.take()
 		taken = append(taken, slot)
-		if slot.Index >= prefix.MaxSlots-MaxEndpoints {
+		if slot.Index >= prefix.MaxSlots-2*MaxEndpoints {
 			for _, slot := range taken {
 				s.give(slot)
 			}
@@ -53,13 +53,17 @@ func (p *Pool) Set(members []Member) error {
 	if err := check(members); err != nil {
 		return err
 	}
+	defer p.tidy()
 	p.membership.Lock()
 	defer p.membership.Unlock()
 	p.release(p.removeAllBut(members))
 	fresh := p.missing(members)
 	addresses := make(map[key][]string, len(fresh))
-	for k, slot := range fresh {
-		p.cfg.Tree.Admit(slot)
+	for k, at := range fresh {
+		p.cfg.Tree.Admit(at.told)
+		if p.cfg.Assume > 0 {
+			p.cfg.Tree.Admit(at.assumed)
+		}
 		addresses[k] = addressesOf(k.address)
 	}
 	p.mu.Lock()
@@ -84,6 +88,9 @@ func (p *Pool) removeAllBut(members []Member) (released []prefix.Slot) {
 		if !want[k] {
 			p.remove(e)
 			released = append(released, e.slot)
+			if e.assumed != nil {
+				released = append(released, e.assumed.slot)
+			}
 			for _, r := range e.ranks {
 				delete(p.ranks, r.slots[0])
 				released = append(released, r.slots...)
@@ -97,18 +104,27 @@ func (p *Pool) removeAllBut(members []Member) (released []prefix.Slot) {
 	return released
 }
 
+// places are the slots of an endpoint: of what it tells in reports, and of what is
+// assumed, if anything is.
+type places struct{ told, assumed prefix.Slot }
+
 // missing gives slots to the members that the pool does not hold yet. The caller
 // holds the membership, so that nobody else adds one.
-func (p *Pool) missing(members []Member) map[key]prefix.Slot {
+func (p *Pool) missing(members []Member) map[key]places {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	slots := map[key]prefix.Slot{}
+	fresh := map[key]places{}
 	for _, m := range members {
-		if p.byKey[m.key()] == nil {
-			slots[m.key()] = p.slots.take()
+		if p.byKey[m.key()] != nil {
+			continue
 		}
+		at := places{told: p.slots.take()}
+		if p.cfg.Assume > 0 {
+			at.assumed = p.slots.take()
+		}
+		fresh[m.key()] = at
 	}
-	return slots
+	return fresh
 }
 
 // arrange brings everything that follows from the membership up to date.
@@ -140,6 +156,9 @@ func (p *Pool) rearrange() {
 				sizes = append(sizes, r.size)
 			}
 		}
+		if a := e.assumed; a != nil && a.size > 0 && !slices.Contains(sizes, a.size) {
+			sizes = append(sizes, a.size)
+		}
 	}
 	p.blockSizes.Store(&sizes)
 	p.changeFeeds()
@@ -166,9 +185,9 @@ func check(members []Member) error {
 	return nil
 }
 
-// admit adds a member in the given slot, or renews the description of one that
+// admit adds a member in the given places, or renews the description of one that
 // is there.
-func (p *Pool) admit(m Member, slot prefix.Slot, addresses []string) {
+func (p *Pool) admit(m Member, at places, addresses []string) {
 	m.inPool = true
 	e := p.byKey[m.key()]
 	if e == nil {
@@ -177,10 +196,14 @@ func (p *Pool) admit(m Member, slot prefix.Slot, addresses []string) {
 		}
 		delete(p.departed, m.key())
 		e.forget()
-		e.slot, e.blockSize, e.addresses = slot, p.cfg.BlockSize, addresses
+		e.slot, e.blockSize, e.addresses = at.told, p.cfg.BlockSize, addresses
+		e.assumed = p.newAssumption(at.assumed)
 		e.address = CanonicalAddress(m.Address)
-		e.id = fmt.Sprintf("%s@%s#%d.%d", m.Name, m.Address, slot.Index, slot.Generation)
+		e.id = fmt.Sprintf("%s@%s#%d.%d", m.Name, m.Address, at.told.Index, at.told.Generation)
 		p.byKey[m.key()], p.byID[e.id] = e, e
+	}
+	if m.NotReady && !e.member.NotReady {
+		p.lapse(e)
 	}
 	e.member = m
 	e.base = score.NewPod(m.Name, m.Address)

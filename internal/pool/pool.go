@@ -54,6 +54,10 @@ type Config struct {
 	Logger    *slog.Logger
 	// Models is the configured catalogue; empty = ask the engines.
 	Models []ModelEntry
+	// Assume makes what was sent to an endpoint count as cached there while nobody
+	// tells what is. It is the tokens that a cache holds whose engine does not say; 0
+	// = nothing is assumed.
+	Assume int
 }
 
 // Pool is the set of endpoints. All methods are safe for concurrent use.
@@ -72,6 +76,7 @@ type Pool struct {
 	departed  map[key]*endpoint    // left the pool with requests running
 	ranks     map[prefix.Slot]*rank
 	roster    uint64 // version of the membership
+	lapsed    []*assumption
 
 	turn         atomic.Uint32 // of Serving
 	feedsChanged chan struct{}
@@ -122,10 +127,11 @@ type endpoint struct {
 	reportHealth                      reading
 	vitals                            vitals
 	adapters                          adapterList
-	models                            []string // base models it serves; nil = not known
-	cache                             reading  // when the cache state was last confirmed; value unused
-	reportedCache                     reading  // that of reports
-	ranks                             []*rank  // streams of KV events, by number
+	models                            []string    // base models it serves; nil = not known
+	cache                             reading     // when the cache state was last confirmed; value unused
+	reportedCache                     reading     // that of reports
+	ranks                             []*rank     // streams of KV events, by number
+	assumed                           *assumption // nil: nothing is
 	report                            reportState
 	reportedAdapters, scrapedAdapters adapterList
 	listed                            []engine.Model
@@ -151,6 +157,7 @@ type engineFacts struct {
 	lastScrape        instant
 	lastStart         instant // of the newest scrape that was taken
 	ranks             []engine.Rank
+	started, prompts  engine.Value // as they were last known
 }
 
 // Chooser decides on one of the pods: it returns the index of the pod to
@@ -186,6 +193,9 @@ func (p *Pool) Choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 	if r.claim != nil { // outside of the lock, see rank
 		r.claim.mark = r.claim.stream.Mark()
 	}
+	if r.sent != nil {
+		r.sent.blocks = slices.Clone(r.sent.blocks)
+	}
 	return pods, chosen, roster
 }
 
@@ -206,6 +216,7 @@ func (p *Pool) choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 			r.claim = e.doubtful(f.of.slot, m.Blocks)
 		}
 	}
+	r.sent = e.send(q)
 	return pods, chosen, p.roster
 }
 
@@ -262,12 +273,19 @@ func (p *Pool) Move(r *Reservation, name, address string, maxQueue int) bool {
 // is false when the reservation is there already, has ended, or no endpoint has
 // the address.
 func (p *Pool) Reassign(r *Reservation, to string) (name, address string, moved bool) {
-	to = CanonicalAddress(to)
+	name, address, moved, there := p.reassign(r, CanonicalAddress(to))
+	if r.sent != nil && !there {
+		r.sent.takeBack(p.cfg.Tree, moved)
+	}
+	return name, address, moved
+}
+
+func (p *Pool) reassign(r *Reservation, to string) (name, address string, moved, there bool) {
 	p.lockSoon()
 	defer p.mu.Unlock()
 	e := p.byAddress[to]
 	if e == nil || !r.open || e == r.endpoint {
-		return "", "", false
+		return "", "", false, e != nil && e == r.endpoint
 	}
 	pending := r.pending
 	r.release()
@@ -275,7 +293,7 @@ func (p *Pool) Reassign(r *Reservation, to string) (name, address string, moved 
 	if !pending {
 		r.settle()
 	}
-	return e.member.Name, e.member.Address, true
+	return e.member.Name, e.member.Address, true, false
 }
 
 func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {

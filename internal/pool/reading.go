@@ -118,6 +118,7 @@ type ages struct {
 func (e *endpoint) arrange(now instant, l Limits) {
 	e.adapters = e.loadedAdapters(now, l)
 	e.arrangeCache(now, l)
+	e.assumeCache(now, l)
 	load := e.load(now, l)
 	health, until := e.feel(now, l)
 	for i, r := range [aged]reading{e.cache, load, e.waiting, health, e.adapters.reading} {

@@ -42,6 +42,7 @@ func (m *Member) engine() string {
 // stay and grow stale. A scrape that started before one that was taken is too
 // late.
 func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
+	defer p.tidy()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.byID[t.ID]
@@ -63,6 +64,7 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 	if e.engine.kind != s.Page.Engine || len(e.engine.ranks) != len(s.Page.Ranks) {
 		p.changeFeeds()
 	}
+	p.scrapedCache(e, &s.Page)
 	e.engine.kind, e.engine.ranks = s.Page.Engine, s.Page.Ranks
 	e.engine.blockSize, e.engine.blocks = s.Page.BlockSize, s.Page.NumBlocks
 	if s.Page.AdaptersState.Known {
@@ -142,9 +144,13 @@ func (e *endpoint) loadedAdapters(now instant, l Limits) adapterList {
 
 // Probed takes the result of a health probe.
 func (p *Pool) Probed(t engine.Target, probe engine.Probe) {
+	defer p.tidy()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.byID[t.ID]; e != nil {
+		if probe.Refused { // there is no process, and so no cache
+			p.lapse(e)
+		}
 		p.probed(e, probe)
 	}
 }

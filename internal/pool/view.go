@@ -76,7 +76,11 @@ func (p *Pool) views() (views []View, streams [][]func() kvfeed.Stats) {
 // treeBlocks is the number of blocks that count as the endpoint's, in whatever tier:
 // the sum over its ranks.
 func (p *Pool) treeBlocks(e *endpoint) (n int) {
-	if e.cache.source != score.SourceEvents {
+	switch e.cache.source {
+	case score.SourceEvents:
+	case score.SourceAssumed:
+		return p.cfg.Tree.PodBlocks(e.assumed.slot)
+	default:
 		return p.cfg.Tree.PodBlocks(e.slot)
 	}
 	for _, r := range e.ranks {
