@@ -249,8 +249,8 @@ func TestMissingIsNeverZero(t *testing.T) {
 	t.Run("the fresh pod is preferred to the stale one", func(t *testing.T) { // case M6
 		stale := pod("a", 0, 0, 0, 1, 1)
 		stale.Utilization.State, stale.Waiting.State = score.Stale, score.Stale
-		if d := decide(plain, []score.PodState{stale}, score.Default()); d.Winner != 0 {
-			t.Error("the only pod must serve although it is stale")
+		if d := decide(plain, []score.PodState{stale}, score.Default()); d.Winner != 0 || d.Results[0].States[score.QueueDepth] != score.Stale {
+			t.Errorf("the only pod must serve although it is stale, and be marked: %+v", d.Results[0])
 		}
 		if d := decide(plain, []score.PodState{stale, pod("b", 0, .2, 1, 1, 1)}, score.Default()); d.Winner != 1 {
 			t.Error("the fresh pod must win")

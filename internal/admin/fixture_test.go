@@ -162,7 +162,7 @@ func views() []pool.View {
 		{State: blank, Scrapes: 4, Failures: 4, LastError: "HTTP 404 on port 8000", LastScrape: start},
 		{
 			State: well, Health: &hot, TreeBlocks: 12, Running: score.Read(3, score.SourceMetrics), Engine: "vllm", BlockSize: 16, Blocks: 32768,
-			Ranks: []engine.Rank{
+			Ranks: []engine.Rank{ // case M3: a row for each
 				{Name: "0", Waiting: engine.Value{Known: true}, Running: engine.Value{Known: true, V: 3}, KVUsage: engine.Value{Known: true, V: .25}},
 				{Name: "1", Waiting: engine.Value{Known: true, V: 40}, Running: engine.Value{Reason: "NaN"}, KVUsage: engine.Value{Known: true, V: .5}},
 			},

@@ -33,7 +33,7 @@ func fixture(t testing.TB, name string) string {
 	return string(b)
 }
 
-// cases M1 and M2, and what else the adapter family can look like.
+// case M1, case M2, and what else the adapter family can look like.
 func TestAdapters(t *testing.T) {
 	const family = "vllm:lora_requests_info"
 	tests := []struct {

@@ -114,7 +114,7 @@ func TestSlowPageStretchesTheInterval(t *testing.T) {
 	})
 }
 
-// cases M5 and M8, through the watcher: the reason of a failed scrape, on the
+// case M5, case M8: through the watcher, the reason of a failed scrape, on the
 // scrape and on each value; and the other pod is unaffected.
 func TestReasonsOfFailedScrapes(t *testing.T) {
 	tests := []struct {

@@ -198,6 +198,10 @@ func TestFormsOfStored(t *testing.T) {
 			"an adapter that extra_keys name", extra(3, nil, list{"fr", salt}, list{"fr"}),
 			base(func(e *Event) { e.LoRA, e.LoRAID, e.SaltHash = "fr", 3, saltHash }),
 		},
+		{ // case K4
+			"an adapter by its name and extra_keys, which is no salt", extra(nil, "adapter-1", list{"adapter-1"}, list{"adapter-1"}),
+			base(func(e *Event) { e.LoRA = "adapter-1" }),
+		},
 		{"salt", extra(nil, nil, list{salt}, nil), base(func(e *Event) { e.SaltHash = saltHash })},
 		{
 			"adapter, image, salt, embeddings", extra(3, "fr", list{"fr", list{"img", -4}, salt, []byte("img")}, list{"fr", list{"img", -6}}),

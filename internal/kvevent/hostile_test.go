@@ -172,7 +172,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Headers that announce a gigabyte or more, in every place where a list may be.
+// case K7: headers that announce a gigabyte or more, in every place where a list may be.
 // Other decoders allocate first and are killed.
 func TestAnnouncedMemoryIsNotAllocated(t *testing.T) {
 	const limit = 4 << 10 // bytes a payload, for its error
@@ -260,7 +260,7 @@ func TestMemoryOfNames(t *testing.T) {
 	}
 }
 
-// A stream of good and bad messages leaves the good ones.
+// case K7: a stream of good and bad messages leaves the good ones.
 func TestBadMessagesInAStream(t *testing.T) {
 	payload := unhex(t, `93 01 93`+removed7+`92 a178 c0`+removed8+`00`)
 	seq := func(n byte) []byte { return []byte{0, 0, 0, 0, 0, 0, 0, n} }

@@ -3,6 +3,7 @@ package kvfeed_test
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +277,7 @@ func TestLateRemoval(t *testing.T) {
 func TestRanksDoNotAddUp(t *testing.T) {
 	a, b := newPublisher(t, ""), newPublisher(t, "")
 	b.rank = 1
+	a.topic, b.topic = "kv@127.0.0.1@m", "kv@127.0.0.1@m" // case K5: the socket tells whose blocks they are
 	url := serveSources(t, map[string]any{"0": source(a), "1": source(b)})
 	r := newRig(t, kvfeed.Config{}, pool.Member{Name: "a", Address: strings.TrimPrefix(url, "http://"), URL: url})
 	a.heard()
@@ -386,14 +388,17 @@ func TestAnotherModelBeginsAnew(t *testing.T) {
 // case K5
 func TestStrangers(t *testing.T) {
 	a := newPublisher(t, "")
-	r := newRig(t, kvfeed.Config{}, member("a", a))
+	at := member("a", a)
+	at.Address, at.URL = "10.0.0.1:8000", "http://10.0.0.1:8000"
+	r := newRig(t, kvfeed.Config{}, at)
 	a.heard()
 	prompt := tokens(1, 16*8)
-	for i, topic := range []string{"kv@10.9.9.9:8000@m", "kv@10.9.9.9@m", "kv@a@m", "kv@a:8000@m", "", "plain"} {
+	topics := []string{"kv@10.9.9.9:8000@m", "kv@10.9.9.9@m", "kv@a@m", "kv@a:8000@m", "kv@10.0.0.1@m", "", "plain"}
+	for i, topic := range topics {
 		a.topic = topic
 		a.send(stored(1, prompt, 16, i, i+1))
 	}
-	r.untilMatched("a", root, prompt, 6)
+	r.untilMatched("a", root, prompt, len(topics))
 	if s := r.stream("a", 0); s.Strangers != 2 {
 		t.Errorf("%d messages of strangers, want 2", s.Strangers)
 	}
@@ -413,8 +418,9 @@ func TestHostileMessages(t *testing.T) {
 		a.raw(nil, frame, []byte{0x93})
 	}
 	a.raw([]byte("alone"))
-	a.raw(nil, seq(0), []byte{0x93, 0xcb, 0, 0})                                        // truncated
-	a.raw(nil, seq(0), []byte{0x92, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0xdd, 0x40, 0, 0, 0}) // 1 G events
+	a.raw(nil, seq(0), []byte{0x93, 0xcb, 0, 0})                                 // truncated
+	announced := []byte{0x92, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0xdd, 0x40, 0, 0, 0} // 1 G events
+	a.raw(nil, seq(0), announced)
 	good, err := kvevent.Append(nil, kvevent.MapV24, &kvevent.Batch{At: time.Now(), Events: []kvevent.Event{stored(1, prompt, 16, 0, 2), stored(1, prompt, 16, 2, 4)}})
 	if err != nil {
 		t.Fatal(err)
@@ -434,6 +440,25 @@ func TestHostileMessages(t *testing.T) {
 	if s.Unreadable != 4 || s.DecodeErrors != 2 || s.Skipped != 1 || s.Connections != 1 {
 		t.Errorf("%d unreadable, %d decode errors, %d skipped, %d connections; want 4, 2, 1, 1", s.Unreadable, s.DecodeErrors, s.Skipped, s.Connections)
 	}
+	// A storm of them costs neither memory nor the connection.
+	const storm, keeps = 5000, 1 << 20
+	before := heap()
+	for range storm {
+		a.raw(nil, seq(1), announced)
+	}
+	until(t, "the storm has passed", func() bool { return r.stream("a", 0).DecodeErrors == 2+storm })
+	after := heap()
+	t.Logf("%d headers of 1 G events: %d kB before, %d kB after", storm, before>>10, after>>10)
+	if s := r.stream("a", 0); after > before+keeps || s.Connections != 1 {
+		t.Errorf("%d bytes more than before, %d connections; want less than %d, 1", after-before, s.Connections, keeps)
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // What a report says of the cache does not count while events do, and is asked

@@ -103,7 +103,7 @@ func TestMemoryReturns(t *testing.T) {
 	}
 }
 
-// Events that never find their parent, batches that never find their replay,
+// case K7: events that never find their parent, batches that never find their replay,
 // and removals of nothing cost no more than their bounds.
 func TestHostileStreamIsBounded(t *testing.T) {
 	limits := Limits{Blocks: 1000, OrphanBytes: 1 << 20, HeldBytes: 1 << 20}
