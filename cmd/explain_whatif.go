@@ -125,13 +125,13 @@ func (f *whatIfFlags) compare(c *cobra.Command, s *cli.Streams, rec *explain.Rec
 	if err != nil {
 		return wrongQuestion(err, c)
 	}
-	switch format {
-	case cli.FormatJSON, cli.FormatYAML:
+	if format == cli.FormatJSON || format == cli.FormatYAML {
 		return cli.Printer{Streams: s, Format: format}.Document(comparison)
-	case cli.FormatText, cli.FormatWide:
-		return comparison.Text(s.Out, opt)
 	}
-	return usage(fmt.Errorf("-o %s: a decision with changes comes as text, wide, json or yaml", format), c)
+	if format != cli.FormatText && format != cli.FormatWide {
+		return usage(fmt.Errorf("-o %s: a decision with changes comes as text, wide, json or yaml", format), c)
+	}
+	return comparison.Text(s.Out, opt)
 }
 
 // against adds to the report why it was not the pod of --vs.

@@ -86,7 +86,9 @@ func envName(flag string) string {
 // noVariableKey is the annotation of a flag that no variable stands for.
 const noVariableKey = "eppctl_no_variable"
 
-func hasVariable(f *pflag.Flag) bool { return f.Name != "help" && len(f.Annotations[noVariableKey]) == 0 }
+func hasVariable(f *pflag.Flag) bool {
+	return f.Name != "help" && len(f.Annotations[noVariableKey]) == 0
+}
 
 // fromEnvironment sets the flags that were not given from their variables. The
 // variable of --server is left to [admin.Locate], which tells where the address
