@@ -131,6 +131,7 @@ func TestBusyPorts(t *testing.T) {
 		{"a flag with =", "serve --gateway-addr=127.0.0.1:8080 --sim 4", []serve.BusyPort{gateway}, " serve --sim 4 --gateway-addr 127.0.0.1:1"},
 		{"a flag with a value behind it", "serve --gateway-addr 127.0.0.1:8080 --sim 4", []serve.BusyPort{gateway}, " serve --sim 4 --gateway-addr 127.0.0.1:1"},
 		{"two", "serve --sim 4", []serve.BusyPort{gateway, admin}, " serve --sim 4 --gateway-addr 127.0.0.1:1 --admin-addr 127.0.0.1:2"},
+		{"one of the configuration", "serve --config c.yaml", []serve.BusyPort{{Name: "events.listen", Address: "0.0.0.0:5557", Free: "[::]:1"}}, "choose another address for events.listen in the configuration"},
 		{"none free", "serve --sim 4", []serve.BusyPort{none}, "choose another address with --admin-addr"},
 		{"a token", "serve --report-token secret", []serve.BusyPort{gateway}, "these are free: add --gateway-addr 127.0.0.1:1"},
 		{"a token with =", "serve --report-token=secret", []serve.BusyPort{gateway}, "these are free: add --gateway-addr 127.0.0.1:1"},
@@ -142,8 +143,12 @@ func TestBusyPorts(t *testing.T) {
 				t.Errorf("hint %q, want one that ends with %q", e.Hint, tc.want)
 			}
 			for _, port := range tc.ports {
-				if !strings.Contains(err.Error(), port.Address) || !strings.Contains(err.Error(), "--"+port.Flag) {
-					t.Errorf("the error does not name %s and --%s: %v", port.Address, port.Flag, err)
+				setting := "--" + port.Flag
+				if port.Flag == "" {
+					setting = port.Name
+				}
+				if want := port.Address + " (" + setting + ")"; !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not name %s: %v", want, err)
 				}
 			}
 		})

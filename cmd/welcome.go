@@ -42,6 +42,9 @@ func (f *serveFlags) welcome(s *cli.Streams, a serve.Addresses) {
 	if a.Extproc != "" {
 		fmt.Fprintf(&b, "\nEnvoy asks it by ext_proc at %s.\n", reachable(a.Extproc))
 	}
+	if a.Events != "" {
+		fmt.Fprintf(&b, "\nEngines connect to tcp://%s to publish their KV events.\n", a.Events)
+	}
 	fmt.Fprintln(s.Out, b.String())
 }
 
@@ -97,6 +100,9 @@ func explainStart(err error, args []string) error {
 func freePorts(busy *serve.PortInUseError, args []string) string {
 	var instead []string
 	for _, port := range busy.Ports {
+		if port.Flag == "" {
+			return fmt.Sprintf("choose another address for %s in the configuration", port.Name)
+		}
 		if port.Free == "" {
 			return fmt.Sprintf("choose another address with --%s", port.Flag)
 		}

@@ -12,8 +12,9 @@ import (
 // picker began to listen to it, with these addresses and for this model.
 type PodStream struct {
 	Rank      int        `json:"rank"`
-	Events    string     `json:"events"`           // address
-	Replay    string     `json:"replay,omitempty"` // address; "" = missed ones can't be had
+	Events    string     `json:"events"`            // address
+	Inbound   bool       `json:"inbound,omitempty"` // the engine has connected to the picker, from there
+	Replay    string     `json:"replay,omitempty"`  // address; "" = missed ones can't be had
 	Connected bool       `json:"connected"`
 	Since     *time.Time `json:"since"` // it is connected, or not; null = never yet
 	// Degraded says why the picture is not whole; "" = it is.
@@ -63,7 +64,7 @@ func streamsOf(v *pool.View) []PodStream {
 	for i := range v.Streams {
 		s := &v.Streams[i]
 		p := PodStream{
-			Rank: s.Rank, Events: s.Events, Replay: s.Replay, Connected: s.Connected, Since: timeOrNull(s.Since),
+			Rank: s.Rank, Events: s.Events, Inbound: s.Inbound, Replay: s.Replay, Connected: s.Connected, Since: timeOrNull(s.Since),
 			Degraded: s.Degraded.String(), Unconfirmed: s.Unconfirmed, UpperBound: s.Hybrid,
 			BlockSizeTokens: countOrNull(s.BlockSize), Mismatch: countOrNull(s.Mismatch),
 			Blocks: s.Blocks, Tiers: tiersOf(s), LastEvent: timeOrNull(s.LastMessage), EventsPerSecond: s.PerSecond,

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 
 	"github.com/eppctl/eppctl/internal/kvevent"
 	"github.com/eppctl/eppctl/internal/kvfeed"
@@ -12,6 +14,7 @@ import (
 // of servers that do not tell theirs.
 type Events struct {
 	Enabled    bool   `yaml:"enabled" json:"enabled"`
+	Listen     string `yaml:"listen" json:"listen"` // host:port where engines connect to; "" = nowhere
 	Port       int    `yaml:"port" json:"port"`
 	ReplayPort int    `yaml:"replayPort" json:"replayPort"` // 0 = none
 	Topic      string `yaml:"topic" json:"topic"`
@@ -46,10 +49,28 @@ func (e *Events) validate() []error {
 	if e.ReplayPort == e.Port {
 		problems = append(problems, fmt.Errorf("events.replayPort: must be another than events.port, got %d", e.Port))
 	}
+	if err := checkListen(e.Listen); err != nil {
+		problems = append(problems, err)
+	}
 	if e.OnGap != gapKeep && e.OnGap != gapClear {
 		problems = append(problems, fmt.Errorf("events.onGap: must be %s or %s, got %q", gapKeep, gapClear, e.OnGap))
 	}
 	return append(problems, e.TierWeights.validate()...)
+}
+
+// checkListen checks an address that engines connect to; "" is none.
+func checkListen(address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("events.listen: must be HOST:PORT, such as 0.0.0.0:5557, got %q", address)
+	}
+	return nil
 }
 
 func (w *TierWeights) validate() (problems []error) {

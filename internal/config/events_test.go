@@ -26,6 +26,11 @@ func TestEvents(t *testing.T) {
 		{"a weight above the GPU's", "events:\n  tierWeights:\n    cpu: 1.5\n", "line 3: events.tierWeights.cpu: must be between 0 and 1, got 1.5"},
 		{"a weight below 0", "events: {tierWeights: {disk: -0.1}}", "events.tierWeights.disk: must be between 0 and 1, got -0.1"},
 		{"no number", "events: {tierWeights: {external: .nan}}", "events.tierWeights.external: must be between 0 and 1, got NaN"},
+		{"a place for engines", `events: {listen: "0.0.0.0:5557"}`, ""},
+		{"any port of any interface", `events: {listen: "*:0"}`, ""},
+		{"an address with a scheme", "events:\n  listen: tcp://0.0.0.0:5557\n", `line 2: events.listen: must be HOST:PORT, such as 0.0.0.0:5557, got "tcp://0.0.0.0:5557"`},
+		{"an address without a port", "events: {listen: router}", "events.listen: must be HOST:PORT"},
+		{"a port that is none", "events: {listen: 'router:events'}", "events.listen: must be HOST:PORT"},
 		{"no time", "events: {limitSeconds: 0}", "events.limitSeconds: must be between"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

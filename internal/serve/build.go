@@ -83,7 +83,7 @@ func New(opts Options) (*Server, error) {
 	if opts.Sim != nil {
 		s.clock = clock.NewScaled(opts.Sim.Speed)
 	}
-	if s.listeners, err = listen(opts.Config.Addresses); err != nil {
+	if s.listeners, err = listen(&opts.Config); err != nil {
 		return nil, err
 	}
 	for _, build := range []func() error{
@@ -157,6 +157,9 @@ func (s *Server) setMembers(members []pool.Member) error {
 			return fmt.Errorf("two endpoints have the name %q: explanations tell pods apart by their names", m.Name)
 		}
 		names[m.Name] = true
+		if m.Events == pool.EventsListen && s.feeds != nil && s.listeners.events == nil {
+			return fmt.Errorf("endpoint %q: events: listen needs an address that engines connect to: set events.listen in the configuration", m.Name)
+		}
 	}
 	if err := s.pool.Set(members); err != nil {
 		return err
@@ -178,6 +181,9 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 	}
 	if s.feeds != nil {
 		sources.Streams = s.streams
+		if s.listeners.events != nil {
+			sources.Inbound = s.feeds.Inbound
+		}
 	}
 	if s.files != nil {
 		sources.FilesFailed = func() uint64 { return s.files.Stats().Errors }
@@ -228,7 +234,7 @@ func (s *Server) buildFleet() (err error) {
 		Adapters: o.Adapters, MaxAdapters: o.MaxAdapters,
 		ReportURL: func() string { return "http://" + address(s.listeners.report) + "/v1/reports" },
 		OwnTokens: o.OwnTokens, ReportToken: s.opts.ReportToken, ReportInterval: config.Milliseconds(s.opts.Config.Intervals.PodReportMs),
-		Events: o.Events, EventsAs: o.EventsAs, EventLoss: o.EventLoss,
+		Events: o.Events, EventsTo: address(s.listeners.events), EventsAs: o.EventsAs, EventLoss: o.EventLoss,
 		Logger: s.log,
 	})
 	if err != nil {
@@ -240,8 +246,12 @@ func (s *Server) buildFleet() (err error) {
 		if i >= len(pods)-o.Spot {
 			price = cost.SpotA10G
 		}
+		events := cmp.Or(p.Events, pool.EventsOff)
+		if p.EventsTo != "" {
+			events = pool.EventsListen
+		}
 		s.fixed = append(s.fixed, pool.Member{
-			Name: p.Name, Address: p.Address, URL: p.URL, Events: cmp.Or(p.Events, pool.EventsOff), Replay: p.Replay,
+			Name: p.Name, Address: p.Address, URL: p.URL, Events: events, Replay: p.Replay,
 			GPUURL: p.URL + sim.GPUPath, Annotations: map[string]string{cost.PriceKey: strconv.FormatFloat(price, 'f', -1, 64)},
 		})
 	}

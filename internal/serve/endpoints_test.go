@@ -60,8 +60,8 @@ func TestParseEndpointsNamesThePlace(t *testing.T) {
 		{"GPU page without a host", "endpoints: [{name: a, url: http://h:1, gpuMetrics: h:9400}]", "endpoints[0]: gpuMetrics: must be the URL"},
 		{"GPU page with a password", "endpoints: [{name: a, url: http://h:1, gpuMetrics: 'http://u:p@h:9400'}]", "endpoints[0]: gpuMetrics"},
 		{"events of a port", "endpoints: [{name: a, url: http://h:1, events: 5557}]", "events"},
-		{"events without a port", "endpoints: [{name: a, url: http://h:1, events: tcp://h}]", "endpoints[0]: events: must be off or an address"},
-		{"events everywhere", "endpoints: [{name: a, url: http://h:1, events: 'tcp://*:5557'}]", "endpoints[0]: events: must be off or an address"},
+		{"events without a port", "endpoints: [{name: a, url: http://h:1, events: tcp://h}]", "endpoints[0]: events: must be off, listen or an address"},
+		{"events everywhere", "endpoints: [{name: a, url: http://h:1, events: 'tcp://*:5557'}]", "endpoints[0]: events: must be off, listen or an address"},
 		{"replay of another kind", "endpoints: [{name: a, url: http://h:1, events: tcp://h:5557, replay: ipc://x}]", "endpoints[0]: replay: must be an address"},
 		{"replay without events", "endpoints: [{name: a, url: http://h:1, replay: tcp://h:5657}]", "endpoints[0]: replay: is of no use"},
 	} {

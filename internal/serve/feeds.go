@@ -20,6 +20,9 @@ func (s *Server) buildFeeds() {
 	}
 	feeds := c.Events.Feeds()
 	feeds.Tree, feeds.BlockSize, feeds.Clock, feeds.Logger = s.tree, c.BlockSize, s.clock, s.log
+	if s.listeners.events != nil {
+		feeds.Listener = s.listeners.events
+	}
 	s.feeds = kvfeed.New(feeds, s.pool)
 }
 
@@ -49,14 +52,17 @@ func (s *Server) streams() []telemetry.PodStreams {
 
 // checkEvents checks where an endpoint's KV events are said to be.
 func checkEvents(m *pool.Member) error {
-	if m.Events == "" || m.Events == pool.EventsOff {
+	switch m.Events {
+	case "", pool.EventsOff:
 		if m.Replay != "" {
 			return errors.New("replay: is of no use without events: give the address of both, or of none to have the server asked")
 		}
 		return nil
-	}
-	if err := zmtp.CheckAddress(m.Events); err != nil {
-		return fmt.Errorf("events: must be %s or an address such as tcp://10.0.0.1:5557: %w", pool.EventsOff, err)
+	case pool.EventsListen:
+	default:
+		if err := zmtp.CheckAddress(m.Events); err != nil {
+			return fmt.Errorf("events: must be %s, %s or an address such as tcp://10.0.0.1:5557: %w", pool.EventsOff, pool.EventsListen, err)
+		}
 	}
 	if m.Replay == "" {
 		return nil

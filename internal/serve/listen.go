@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/internal/zmtp"
 )
 
 // PortInUseError says which addresses somebody else listens on: all of them, so
@@ -20,14 +21,23 @@ type PortInUseError struct{ Ports []BusyPort }
 
 // BusyPort is an address that somebody else listens on.
 type BusyPort struct {
-	Name, Flag, Address string
-	Free                string // an address on the same host that was free a moment ago; "" when none was found
+	Name, Address string
+	Flag          string // that sets it; "" for one of the configuration alone, whose key is the name
+	Free          string // an address on the same host that was free a moment ago; "" when none was found
+}
+
+// setting is where the address was set.
+func (p *BusyPort) setting() string {
+	if p.Flag == "" {
+		return p.Name
+	}
+	return "--" + p.Flag
 }
 
 func (e *PortInUseError) Error() string {
 	parts := make([]string, len(e.Ports))
-	for i, p := range e.Ports {
-		parts[i] = fmt.Sprintf("%s (--%s)", p.Address, p.Flag)
+	for i := range e.Ports {
+		parts[i] = fmt.Sprintf("%s (%s)", e.Ports[i].Address, e.Ports[i].setting())
 	}
 	if len(parts) == 1 {
 		return "address already in use: " + parts[0]
@@ -37,7 +47,7 @@ func (e *PortInUseError) Error() string {
 
 // listeners are the open sockets of the server.
 type listeners struct {
-	gateway, extproc, health, metrics, admin, report *counted
+	gateway, extproc, health, metrics, admin, report, events *counted
 }
 
 // open listens on a TCP address. It does not wait for anything.
@@ -46,33 +56,45 @@ func open(address string) (net.Listener, error) {
 	return config.Listen(context.Background(), "tcp", address)
 }
 
+// openEvents listens where engines connect to.
+func openEvents(address string) (net.Listener, error) {
+	return zmtp.Listen(context.Background(), address)
+}
+
 // listen opens all sockets, or none.
-func listen(a config.Addresses) (*listeners, error) {
-	l := &listeners{}
+func listen(c *config.Config) (*listeners, error) {
+	l, a := &listeners{}, &c.Addresses
+	events := ""
+	if c.Events.Enabled {
+		events = c.Events.Listen
+	}
 	var busy []BusyPort
 	for _, want := range []struct {
 		name, flag, address string
 		to                  **counted
+		open                func(string) (net.Listener, error)
 	}{
-		{"gateway", "gateway-addr", a.Gateway, &l.gateway},
-		{"ext_proc", "extproc-addr", a.Extproc, &l.extproc},
-		{"health", "health-addr", a.Health, &l.health},
-		{"metrics", "metrics-addr", a.Metrics, &l.metrics},
-		{"admin", "admin-addr", a.Admin, &l.admin},
-		{"reports", "report-addr", a.Report, &l.report},
+		{"gateway", "gateway-addr", a.Gateway, &l.gateway, open},
+		{"ext_proc", "extproc-addr", a.Extproc, &l.extproc, open},
+		{"health", "health-addr", a.Health, &l.health, open},
+		{"metrics", "metrics-addr", a.Metrics, &l.metrics, open},
+		{"admin", "admin-addr", a.Admin, &l.admin, open},
+		{"reports", "report-addr", a.Report, &l.report, open},
+		{"events.listen", "", events, &l.events, openEvents},
 	} {
 		if want.address == "" {
 			continue
 		}
-		ln, err := open(want.address)
+		port := BusyPort{Name: want.name, Flag: want.flag, Address: want.address}
+		ln, err := want.open(want.address)
 		switch {
 		case err == nil:
 			*want.to = count(ln)
 		case errors.Is(err, syscall.EADDRINUSE):
-			busy = append(busy, BusyPort{Name: want.name, Flag: want.flag, Address: want.address})
+			busy = append(busy, port)
 		default:
 			l.close()
-			return nil, fmt.Errorf("--%s: %w", want.flag, err)
+			return nil, fmt.Errorf("%s: %w", port.setting(), err)
 		}
 	}
 	if len(busy) > 0 {
@@ -90,6 +112,9 @@ func findFree(busy []BusyPort) {
 		if err != nil {
 			continue
 		}
+		if host == "*" {
+			host = ""
+		}
 		ln, err := open(net.JoinHostPort(host, "0"))
 		if err != nil {
 			continue
@@ -100,7 +125,7 @@ func findFree(busy []BusyPort) {
 }
 
 func (l *listeners) close() {
-	for _, ln := range []*counted{l.gateway, l.extproc, l.health, l.metrics, l.admin, l.report} {
+	for _, ln := range []*counted{l.gateway, l.extproc, l.health, l.metrics, l.admin, l.report, l.events} {
 		if ln != nil {
 			_ = ln.Close() // it was never served from
 		}
@@ -110,7 +135,7 @@ func (l *listeners) close() {
 func (l *listeners) addresses() Addresses {
 	return Addresses{
 		Gateway: address(l.gateway), Extproc: address(l.extproc), Health: address(l.health),
-		Metrics: address(l.metrics), Admin: address(l.admin), Report: address(l.report),
+		Metrics: address(l.metrics), Admin: address(l.admin), Report: address(l.report), Events: address(l.events),
 	}
 }
 

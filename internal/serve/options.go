@@ -78,6 +78,7 @@ type Addresses struct {
 	Metrics string `json:"metrics,omitempty"`
 	Admin   string `json:"admin,omitempty"`
 	Report  string `json:"report,omitempty"`
+	Events  string `json:"events,omitempty"` // where engines connect to for their KV events
 	// Model is a model that the fleet serves, for the first request; "" when not known.
 	Model string `json:"-"`
 }

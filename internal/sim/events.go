@@ -247,9 +247,17 @@ func (s *server) eventSources(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]source{"0": {
-		Enabled: true, Publisher: "zmq", Endpoint: everywhere(s.pod.at.events), Replay: everywhere(s.pod.at.replay),
+		Enabled: true, Publisher: "zmq", Endpoint: s.pod.eventsAt(), Replay: everywhere(s.pod.at.replay),
 		Steps: keptBatches, HighWater: publishQueue, Queue: publishQueue, Topic: s.events.topic,
 	}})
+}
+
+// eventsAt is what the engine was told of its events: a port, or where to connect to.
+func (p *pod) eventsAt() string {
+	if p.at.events == "" {
+		return endpoint(p.fleet.cfg.EventsTo)
+	}
+	return everywhere(p.at.events)
 }
 
 // everywhere is how an engine is told to bind to a port.

@@ -68,7 +68,10 @@ type Config struct {
 	Events    bool
 	EventsAs  string
 	EventLoss float64
-	Logger    *slog.Logger // nil: none
+	// EventsTo is the host:port of a picker that the pods connect to for their events;
+	// "": they listen.
+	EventsTo string
+	Logger   *slog.Logger // nil: none
 }
 
 // A Fleet is the pods.
@@ -180,8 +183,10 @@ type PodInfo struct {
 	URL     string `json:"url"`
 	Events  string `json:"events,omitempty"` // tcp://host:port of KV events
 	Replay  string `json:"replay,omitempty"` // … and of their replay
-	State   string `json:"state"`            // up, failing, down
-	Epoch   uint64 `json:"epoch"`            // of its reports; another one after a restart
+	// EventsTo is where it connects to for its KV events, tcp://host:port.
+	EventsTo string `json:"eventsTo,omitempty"`
+	State    string `json:"state"` // up, failing, down
+	Epoch    uint64 `json:"epoch"` // of its reports; another one after a restart
 
 	Running        int      `json:"running"`
 	Waiting        int      `json:"waiting"`

@@ -35,7 +35,10 @@ func newPod(f *Fleet, index int) (*pod, error) {
 	const free = "127.0.0.1:0"
 	at := addresses{http: free}
 	if f.cfg.Events {
-		at.events, at.replay = free, free
+		at.replay = free
+		if f.cfg.EventsTo == "" {
+			at.events = free
+		}
 	}
 	ports, err := listen(at)
 	if err != nil {
@@ -154,6 +157,9 @@ func (p *pod) info() PodInfo {
 	i := PodInfo{
 		Name: p.name, Address: p.at.http, URL: "http://" + p.at.http, Epoch: p.epoch, State: "up",
 		Events: endpoint(p.at.events), Replay: endpoint(p.at.replay),
+	}
+	if p.fleet.cfg.Events {
+		i.EventsTo = endpoint(p.fleet.cfg.EventsTo)
 	}
 	p.mu.Unlock()
 

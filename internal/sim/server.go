@@ -53,7 +53,7 @@ func newServer(p *pod, epoch uint64, at *ports) (_ *server, err error) {
 		gone: make(chan struct{}), wake: make(chan struct{}, 1), timings: newTimings(),
 	}
 	engine := p.fleet.engine
-	if at.events != nil {
+	if at.replay != nil {
 		s.events = newStream(s, p.fleet.generation)
 		engine.Events = s.events.add
 	}
@@ -96,13 +96,23 @@ func (s *server) run(ctx context.Context) {
 	loops.Go(s.reports.run)
 	if s.events != nil {
 		loops.Go(s.events.run)
-		loops.Go(func() { _ = s.events.publisher.Serve(s.life, s.ports.events) }) // ends with the life
+		loops.Go(s.publish)
 		loops.Go(func() { _ = zmtp.ServeRouter(s.life, s.ports.replay, zmtp.Options{}, s.events.replay) })
 	}
 	<-s.life.Done()
 	_ = s.http.Close() // cuts what is running, as a crash does
 	loops.Wait()
 	s.conns.Wait()
+}
+
+// publish serves KV events to who connects, or to whom the pod connects, until the
+// end of its life.
+func (s *server) publish() {
+	if s.ports.events == nil {
+		_ = s.events.publisher.Connect(s.life, s.pod.fleet.cfg.EventsTo)
+		return
+	}
+	_ = s.events.publisher.Serve(s.life, s.ports.events)
 }
 
 // now is the engine's time.

@@ -72,6 +72,9 @@ func (m *Metrics) scrape(s Sources) {
 	if s.Streams != nil {
 		m.registry.MustRegister(newStreamCollector(s.Streams))
 	}
+	if s.Inbound != nil {
+		m.scrapeInbound(s.Inbound)
+	}
 	if s.Open != nil {
 		m.gaugeFunc("epp_open_requests", "Picks that have not ended: the ledger.", func() float64 { return float64(s.Open()) })
 	}

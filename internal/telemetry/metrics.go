@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/eppctl/eppctl/internal/buildinfo"
+	"github.com/eppctl/eppctl/internal/kvfeed"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/score"
@@ -23,6 +24,7 @@ type Sources struct {
 	Weights  func() *score.Weights // in force
 	Open     func() int            // picks that have not ended
 	Streams  func() []PodStreams   // of KV events
+	Inbound  func() kvfeed.Inbound // connections that engines made for them
 	// FilesFailed counts decisions that could not be written to a file.
 	FilesFailed func() uint64
 }

@@ -16,6 +16,22 @@ type PodStreams struct {
 	Streams []kvfeed.Stats
 }
 
+// scrapeInbound registers the figures of connections that engines make for their KV
+// events.
+func (m *Metrics) scrapeInbound(inbound func() kvfeed.Inbound) {
+	counter := func(name, help string, value func(*kvfeed.Inbound) uint64) {
+		m.counterFunc(name, help, func() float64 {
+			in := inbound()
+			return float64(value(&in))
+		})
+	}
+	m.gaugeFunc("epp_kv_event_inbound_connections", "Connections of publishers to the picker.", func() float64 { return float64(inbound().Connections) })
+	m.gaugeFunc("epp_kv_event_inbound_nobodys", "Connections to the picker of which no batch of a pod has come yet.", func() float64 { return float64(inbound().Nobodys) })
+	counter("epp_kv_event_inbound_refused_total", "Connections to the picker beyond a limit.", func(in *kvfeed.Inbound) uint64 { return in.Refused })
+	counter("epp_kv_event_inbound_failed_total", "Connections to the picker that were none of a publisher.", func(in *kvfeed.Inbound) uint64 { return in.Failed })
+	counter("epp_kv_event_inbound_strangers_total", "Messages on connections to the picker that fit no pod.", func(in *kvfeed.Inbound) uint64 { return in.Strangers })
+}
+
 // streamCollector asks for the streams of KV events when it is scraped, so that
 // those of pods that are gone are absent. Ranks are added up.
 type streamCollector struct {

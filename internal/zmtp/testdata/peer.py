@@ -55,6 +55,16 @@ def pub(context, args):
     sys.stdin.read()
 
 
+def relay(context, args):
+    """A PUB that connects and sends the messages it is given, as lines in hex."""
+    socket = context.socket(zmq.PUB)
+    heartbeats(socket, args)
+    socket.connect(f"tcp://127.0.0.1:{args.connect}")
+    say("ready", args.connect)
+    for text in sys.stdin:
+        socket.send_multipart([bytes.fromhex(part) for part in text.strip().split("|")])
+
+
 def bind(socket, args):
     # The port may still be in the hands of the peer that was killed.
     for _ in range(200):
@@ -119,7 +129,7 @@ def router(context, args):
 
 
 def main():
-    kinds = {"pub": pub, "sub": sub, "request": request, "router": router}
+    kinds = {"pub": pub, "relay": relay, "sub": sub, "request": request, "router": router}
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("--port", type=int, default=0)
