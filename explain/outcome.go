@@ -8,6 +8,7 @@ func outcomeOf(rec *Record) ReportOutcome {
 		PromptTokens: o.PromptTokens, CachedTokens: o.CachedTokens, OutputTokens: o.OutputTokens,
 		PredictedCachedTokens: o.PredictedCached,
 		Cache:                 cacheOutcome(rec),
+		Prediction:            o.Prediction,
 		Attempts:              o.Attempts, Flags: o.Flags, CodeDetails: o.CodeDetails,
 	}
 	if out.State == "" {

@@ -233,6 +233,9 @@ type Outcome struct {
 	CachedTokens    *int     `json:"cachedTokens"`          // the engine's count
 	OutputTokens    *int     `json:"outputTokens"`          // the engine's count
 	PredictedCached *int     `json:"predictedCachedTokens"` // by the engine's rule; null when not known
+	// Prediction is how the engine's count compares with it, and why: see the
+	// Prediction… constants; "" when nothing was predicted, or the end is not known.
+	Prediction string `json:"prediction,omitempty"`
 	// Attempts is how often a gateway in front sent the request, Flags and
 	// CodeDetails what it says of the response: Envoy's response flags (UF,URX) and
 	// response code details.

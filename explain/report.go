@@ -258,8 +258,9 @@ type ReportOutcome struct {
 	CachedTokens          *int     `json:"cachedTokens"`
 	OutputTokens          *int     `json:"outputTokens"`
 	PredictedCachedTokens *int     `json:"predictedCachedTokens"`
-	Cache                 string   `json:"cache"`    // see the Cache… constants
-	Attempts              *int     `json:"attempts"` // of the gateway in front; null when not told
+	Cache                 string   `json:"cache"`                // see the Cache… constants
+	Prediction            string   `json:"prediction,omitempty"` // see the Prediction… constants
+	Attempts              *int     `json:"attempts"`             // of the gateway in front; null when not told
 	Flags                 string   `json:"flags,omitempty"`
 	CodeDetails           string   `json:"codeDetails,omitempty"`
 }

@@ -298,3 +298,20 @@ func TestSummarize(t *testing.T) {
 		}
 	})
 }
+
+// Every class of a prediction that went wrong is told in words, after the counts.
+func TestPredictionInWords(t *testing.T) {
+	quiet := []string{"", explain.PredictionMet, explain.PredictionOtherPod, explain.PredictionUnknown}
+	for _, class := range append(explain.Predictions(), "") {
+		rec := clearWin().record()
+		rec.Outcome.PredictedCached, rec.Outcome.CachedTokens, rec.Outcome.Prediction = new(64), new(16), class
+		report := explain.Explain(rec, explain.Options{})
+		if report.Outcome.Prediction != class {
+			t.Errorf("%q becomes %q", class, report.Outcome.Prediction)
+		}
+		_, told, found := strings.Cut(textOf(t, report, explain.TextOptions{}), "fewer than predicted; ")
+		if found == slices.Contains(quiet, class) || found && len(told) < 20 {
+			t.Errorf("%q: told: %v", class, found)
+		}
+	}
+}

@@ -362,5 +362,8 @@ func (o *ReportOutcome) cacheText() string {
 	case CacheOtherPod:
 		text += ": another pod served than the prediction was for"
 	}
+	if why := predictionText(o.Prediction); why != "" {
+		text += "; " + why
+	}
 	return text
 }

@@ -37,7 +37,7 @@ func (r *Rank) Correct(a Answer) int {
 		return 0
 	}
 	taken := r.takeBack(a.Blocks[found:], uint16(age))
-	r.flush()
+	r.withdraw(nil) // when they were evicted, nobody knows
 	r.stats.Corrected += uint64(taken)
 	return taken
 }

@@ -2,6 +2,7 @@ package kvindex
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/eppctl/eppctl/internal/kvevent"
 	"github.com/eppctl/eppctl/internal/prefix"
@@ -279,8 +280,12 @@ func (r *Rank) drop(rec *record, at int) {
 	}
 }
 
-// flush takes from the tree what was removed since the last one.
-func (r *Rank) flush() {
+// flush takes from the tree what was removed since the last one, and tells of it.
+func (r *Rank) flush() { r.withdraw(r.cfg.Removed) }
+
+// withdraw takes from the tree what was removed, and tells that, unless tell is nil,
+// of what is on no level any more.
+func (r *Rank) withdraw(tell func([]uint64, time.Time)) {
 	for k := range r.levels {
 		l := &r.levels[k]
 		if len(l.removed) == 0 {
@@ -290,8 +295,8 @@ func (r *Rank) flush() {
 			r.shut()
 			return
 		}
-		if l == r.last() && r.cfg.Removed != nil {
-			r.cfg.Removed(l.removed, r.at)
+		if l == r.last() && tell != nil {
+			tell(l.removed, r.at)
 		}
 		l.removed = l.removed[:0]
 	}

@@ -27,6 +27,7 @@ type Pick struct {
 	secondPod, secondAt string // the second best, for a gateway's one retry
 	maxQueue            int    // 0 = the cutoff was relaxed
 	predicted           int
+	retried             bool    // another pod than the prediction was made for took it
 	tokensFrom          string  // where the ids came from, when the engine's count can be compared
 	tokens              int     // how many there were
 	matched             float64 // cache match ratio of the pick, for metrics
@@ -39,6 +40,7 @@ type Pick struct {
 	told            atomic.Bool             // who served
 	served          atomic.Pointer[serving] // and who it was
 	firstByte       atomic.Int64            // nanoseconds after arrival, 0 = none yet
+	looked          time.Time               // the engine had looked into its cache; set by Done
 }
 
 // fallback is an endpoint that a gateway in front may go on to.
@@ -134,7 +136,7 @@ func finite(v float64) float64 {
 // Predicted is the number of prompt tokens that the pod should find in its
 // cache; −1 when nothing can be said, as when another pod has served.
 func (k *Pick) Predicted() int {
-	if s := k.served.Load(); s != nil && s != asPicked {
+	if k.elsewhere() {
 		return -1
 	}
 	return k.predicted
@@ -156,7 +158,7 @@ func (k *Pick) Second(failure string) bool {
 		{Pod: k.secondPod, Endpoint: k.secondAt},
 	}
 	k.pod, k.endpoint = k.secondPod, k.secondAt
-	k.predicted = -1 // it was said of the first pod
+	k.retried = true
 	return true
 }
 
@@ -221,6 +223,8 @@ func (k *Pick) Done(end End) {
 	if end.ServedEndpoint != "" {
 		k.serve(end.ServedEndpoint)
 	}
+	o := k.outcome(&end)
+	o.Prediction, o.Unsettled = k.foretold(&end)
 	if k.Predicted() >= 0 && end.PromptTokens > 0 {
 		k.reservation.Correct(end.PromptTokens, end.CachedTokens)
 	}
@@ -228,6 +232,22 @@ func (k *Pick) Done(end End) {
 		k.reservation.Ended(end.PromptTokens, end.OutputTokens)
 	}
 	evicted := k.reservation.Release() || k.evicted
+	if k.tokensFrom != "" && end.PromptTokens >= 0 {
+		k.picker.cfg.Tokeniser.Told(k.model, k.tokensFrom, k.tokens, end.PromptTokens)
+	}
+	k.picker.cfg.Recorder.Complete(k.handle, o)
+	if k.picker.cfg.Observer != nil {
+		k.picker.cfg.Observer.Completed(k, o, k.stale(evicted, end))
+	}
+	if o.Unsettled {
+		k.settleLater(*o, end)
+	} else {
+		k.reservation.Forget()
+	}
+}
+
+// outcome is what is to be recorded of the end, but for the prediction.
+func (k *Pick) outcome(end *End) *record.Outcome {
 	o := &record.Outcome{
 		Status: end.Status, Error: end.Error, TTFT: -1,
 		Duration:     k.picker.cfg.Clock.Now().Sub(k.arrival),
@@ -235,20 +255,16 @@ func (k *Pick) Done(end End) {
 		Attempts: k.attempts, Unknown: end.Unknown, Sent: end.Attempts,
 		Flags: printable(end.Flags, maxFlags), Details: printable(end.Details, maxDetails),
 	}
+	k.looked = k.arrival.Add(o.Duration)
+	if first := k.firstByte.Load(); first > 0 {
+		o.TTFT = time.Duration(first)
+		k.looked = k.arrival.Add(o.TTFT)
+	}
 	if end.Unknown != "" {
 		o.Duration = -1 // that it is given up now says nothing of when it ended
 	}
-	if k.tokensFrom != "" && end.PromptTokens >= 0 {
-		k.picker.cfg.Tokeniser.Told(k.model, k.tokensFrom, k.tokens, end.PromptTokens)
-	}
 	k.credit(o)
-	if first := k.firstByte.Load(); first > 0 {
-		o.TTFT = time.Duration(first)
-	}
-	k.picker.cfg.Recorder.Complete(k.handle, o)
-	if k.picker.cfg.Observer != nil {
-		k.picker.cfg.Observer.Completed(k, o, k.stale(evicted, end))
-	}
+	return o
 }
 
 // stale reports whether the pod was picked for a cache that it turned out not

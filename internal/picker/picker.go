@@ -69,6 +69,7 @@ type Picker struct {
 	scorers scorers
 	turn    atomic.Uint64 // of round-robin
 	open    atomic.Int64  // picks that have not ended
+	settle  settler
 }
 
 // New checks the configuration and makes a picker.
@@ -88,7 +89,7 @@ func New(cfg Config) (*Picker, error) {
 	if err := checkScorers(cfg.Scorers, cfg.Weights.Custom); err != nil {
 		return nil, err
 	}
-	p := &Picker{cfg: cfg, scorers: newScorers(cfg.Scorers)}
+	p := &Picker{cfg: cfg, scorers: newScorers(cfg.Scorers), settle: newSettler()}
 	p.weights.Store(cfg.Weights.Clone())
 	p.scratch.New = func() any { return newScratch() }
 	return p, nil
@@ -125,10 +126,13 @@ func (p *Picker) SetWeights(w score.Weights, generation uint64) (uint64, error) 
 // Open is the number of picks that have not ended: the ledger's sum.
 func (p *Picker) Open() int { return int(p.open.Load()) }
 
-// Close waits for custom scorers that overran their deadline, as long as ctx
-// allows; the error names those that did not return. Nothing may be picked any
-// more.
-func (p *Picker) Close(ctx context.Context) error { return p.scorers.wait(ctx) }
+// Close settles what is not settled yet, and waits for custom scorers that overran
+// their deadline, as long as ctx allows; the error names those that did not return.
+// Nothing may be picked any more.
+func (p *Picker) Close(ctx context.Context) error {
+	p.settle.close()
+	return p.scorers.wait(ctx)
+}
 
 // Call is a request to pick for.
 type Call struct {

@@ -247,7 +247,7 @@ func TestEndAsTheGatewayTellsIt(t *testing.T) {
 	rec, _ := f.newest()
 	want := explain.Outcome{
 		State: explain.OutcomeUnknown, Detail: "response body not sent to the picker", Status: 200, Attempts: new(2),
-		Flags: "UF?", CodeDetails: "a{??}", PredictedCached: new(48),
+		Flags: "UF?", CodeDetails: "a{??}", PredictedCached: new(48), Prediction: explain.PredictionUnknown,
 	}
 	if diff := cmp.Diff(want, rec.Outcome); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)

@@ -157,9 +157,9 @@ func (p *Pool) RankChanged(slot prefix.Slot, s kvfeed.State) {
 	e.arrange(now, p.cfg.Limits)
 }
 
-// RankEvicted implements [kvfeed.Sink]: what was picked since then counted on
-// blocks that were gone.
+// RankEvicted implements [kvfeed.Sink]: some picks counted on blocks that are gone.
 func (p *Pool) RankEvicted(slot prefix.Slot, blocks []uint64, at time.Time) {
+	gone := among(blocks)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.ranks[slot]
@@ -167,20 +167,29 @@ func (p *Pool) RankEvicted(slot prefix.Slot, blocks []uint64, at time.Time) {
 		return
 	}
 	since := p.since(at)
-	for q := r.endpoint.reservations.last; q != nil && q.pickedAt > since; q = q.prev {
-		if q.last != 0 && q.slot == slot.Index && (blocks == nil || slices.Contains(blocks, q.last)) {
-			q.evicted = true
+	for q := r.endpoint.reservations.first; q != nil; q = q.next {
+		if q.countsOn(slot.Index) && (blocks == nil || gone(q.last)) {
+			q.gone = since
 		}
 	}
 }
 
+// among is a test for blocks that are in a list, quick for those that are not.
+func among(blocks []uint64) func(uint64) bool {
+	var filter [64]uint64
+	for _, b := range blocks {
+		filter[b>>6%64] |= 1 << (b % 64)
+	}
+	return func(b uint64) bool { return filter[b>>6%64]>>(b%64)&1 != 0 && slices.Contains(blocks, b) }
+}
+
 // doubtful is the claim of a rank that has missed events, nil when the match is
 // not such a one's. Of several ranks nobody tells which one served.
-func (e *endpoint) doubtful(slot uint32, blocks []uint64) *claim {
+func (e *endpoint) doubtful(slot uint32) *claim {
 	if len(e.ranks) != 1 || e.ranks[0].slots[0].Index != slot || e.ranks[0].state.Degraded != kvindex.Gapped {
 		return nil
 	}
-	return &claim{stream: e.ranks[0].stream, blocks: slices.Clone(blocks)}
+	return &claim{stream: e.ranks[0].stream}
 }
 
 // fed reports whether events tell what the endpoint holds.

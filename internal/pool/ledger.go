@@ -19,20 +19,23 @@ type Reservation struct {
 	endpoint   *endpoint
 	prev, next *Reservation // the endpoint's reservations, oldest first
 	pickedAt   instant
-	last       uint64 // fingerprint of the last block that the pick counted on
-	slot       uint32 // index of where that was found
-	held, size int    // blocks that the pod held of the prompt, and tokens in one; 0, 0: none
-	claim      *claim // to be held against the engine's answer; mostly nil
-	sent       *sent  // to an endpoint whose cache is assumed, else nil
-	pending    bool
-	open       bool
-	evicted    bool // a removal from before the pick arrived after it
+	at         tally // where the pod's cache was looked into; size 0: nowhere
+	held       int   // blocks of the prompt, of the size there, that the pod held
+	promptBlocks
+	last    uint64  // of the prompt's blocks the last one that the pick counted on; 0: none
+	gone    instant // when that was removed, as was told after the pick; never: it was not
+	doubt   kvindex.Degraded
+	assumed bool   // nobody tells what the pod holds
+	claim   *claim // to be held against the engine's answer; mostly nil
+	sent    *sent  // to an endpoint whose cache is assumed, else nil
+	pending bool
+	open    bool
+	watched bool // stays among the endpoint's reservations when it is released
 }
 
 // claim is what a rank that has missed events claimed to hold of a prompt.
 type claim struct {
 	stream kvfeed.Stream
-	blocks []uint64 // the whole prompt's, of the engine's size
 	mark   kvindex.Mark
 }
 
@@ -42,7 +45,7 @@ type claim struct {
 // it is taken back.
 func (r *Reservation) Correct(prompt, cached int) {
 	if c := r.claim; c != nil && cached >= 0 {
-		c.stream.Correct(kvindex.Answer{Blocks: c.blocks, Prompt: prompt, Cached: cached, Picked: c.mark})
+		c.stream.Correct(kvindex.Answer{Blocks: r.blocks, Prompt: prompt, Cached: cached, Picked: c.mark})
 	}
 	if r.sent != nil {
 		r.sent.correct(r.pool.cfg.Tree, prompt, cached)
@@ -53,10 +56,10 @@ func (r *Reservation) Correct(prompt, cached int) {
 // engine's own rule: it computes at least the last token, so that of n tokens at
 // most ⌊(n−1)/size⌋ of its blocks count.
 func (r *Reservation) Cached(prompt int) int {
-	if r.size == 0 {
+	if r.held == 0 {
 		return 0
 	}
-	return min(r.held, (prompt-1)/r.size) * r.size
+	return min(r.held, (prompt-1)/r.at.size) * r.at.size
 }
 
 // Answered says that the pod has begun to answer: the request is no longer
@@ -87,11 +90,13 @@ func (r *Reservation) release() (evicted bool) {
 	r.open = false
 	e := r.endpoint
 	e.inFlight--
-	unlink(&e.reservations, r)
+	if !r.watched {
+		unlink(&e.reservations, r)
+	}
 	if e.inFlight == 0 && !e.member.inPool {
 		delete(r.pool.departed, e.member.key())
 	}
-	return r.evicted
+	return r.gone != never && r.gone < r.pickedAt
 }
 
 // settle ends the pending part.
@@ -107,9 +112,9 @@ func (r *Reservation) book(p *Pool, e *endpoint, now instant) {
 	if r.pool == nil {
 		r.pool = p // once: it is read without the lock
 	}
-	r.endpoint, r.pickedAt, r.last, r.claim = e, now, 0, nil
-	r.held, r.size = 0, 0
-	r.pending, r.open, r.evicted = true, true, false
+	r.endpoint, r.pickedAt, r.gone = e, now, never
+	r.at, r.held, r.last, r.doubt, r.assumed, r.claim = tally{}, 0, 0, kvindex.Whole, false, nil
+	r.pending, r.open = true, true
 	if r.sent != nil {
 		r.sent.resend(e)
 	}

@@ -190,8 +190,8 @@ type Match struct {
 // of the membership; r is booked when the returned index is not negative.
 func (p *Pool) Choose(dst []score.PodState, q *Query, c Chooser, r *Reservation) (pods []score.PodState, chosen int, roster uint64) {
 	pods, chosen, roster = p.choose(dst, q, c, r)
-	if r.claim != nil { // outside of the lock, see rank
-		r.claim.mark = r.claim.stream.Mark()
+	if chosen >= 0 {
+		p.remember(r)
 	}
 	if r.sent != nil {
 		r.sent.blocks = slices.Clone(r.sent.blocks)
@@ -209,12 +209,8 @@ func (p *Pool) choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 	}
 	e := p.endpoints[chosen]
 	r.book(p, e, p.now())
-	if f := q.best(e, p.cfg.BlockSize); f.held > 0 && pods[chosen].Cache.State == score.Known {
-		r.held, r.size = f.held, f.match.BlockSize
-		if m := f.match; f.held <= len(m.Blocks) {
-			r.last, r.slot = m.Blocks[f.held-1], f.of.slot
-			r.claim = e.doubtful(f.of.slot, m.Blocks)
-		}
+	if pods[chosen].Cache.State == score.Known {
+		r.counts(q.best(e, p.cfg.BlockSize))
 	}
 	r.sent = e.send(q)
 	return pods, chosen, p.roster

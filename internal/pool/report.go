@@ -226,8 +226,8 @@ func (p *Pool) learn(e *endpoint, r *report.Report, cache bool, gone func(uint64
 		return
 	}
 	for q := e.reservations.first; q != nil; q = q.next {
-		if q.last != 0 && q.slot == e.slot.Index && q.pickedAt > taken && gone(q.last) {
-			q.evicted = true
+		if q.countsOn(e.slot.Index) && gone(q.last) {
+			q.gone = taken
 		}
 	}
 }

@@ -31,6 +31,34 @@ func (t *Tree) Lookup(blocks []uint64, counts []uint32) int {
 	return w.at
 }
 
+// Holds reports whether the pod with that slot index holds a block, whatever is
+// before it. It takes no lock.
+func (t *Tree) Holds(slot uint32, block uint64) bool {
+	epochs := t.pods.Load().epochs
+	if int(slot) >= len(epochs) {
+		return false
+	}
+	r, word := t.find(block)
+	if r == nil {
+		return false
+	}
+	o, off := makeOwner(slot, epochs[slot].Load()), wordOff(word)
+	holds := func(cells []atomic.Uint64) bool {
+		for k := range cells {
+			s := cells[k].Load()
+			if s != 0 && spanOwner(s) == o && off >= spanFrom(s) && off < spanTo(s) {
+				return true
+			}
+		}
+		return false
+	}
+	if holds(r.first[:]) {
+		return true
+	}
+	l := r.more.Load()
+	return l != nil && holds(l.cells)
+}
+
 // find returns the run that a block stands in and its index word, or nil. It
 // takes no lock.
 func (t *Tree) find(fp uint64) (*run, uint64) {

@@ -117,6 +117,35 @@ func TestRemovedBlockHidesItsDescendants(t *testing.T) {
 	}
 }
 
+// Holds asks for one block, whatever is before it.
+func TestHolds(t *testing.T) {
+	pod, other, none := Slot{0, 4}, Slot{1, 1}, uint32(7)
+	tree, chain := openTree(pod, other), chainOf(100)
+	tree.Store(pod, testRoot, chain)
+	tree.Store(other, testRoot, chain[:10])
+	tree.Remove(pod, chain[20:30])
+	holds := func(what string, slot uint32, block uint64, want bool) {
+		t.Helper()
+		if got := tree.Holds(slot, block); got != want {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	holds("the first", pod.Index, chain[0], true)
+	holds("the last before a hole", pod.Index, chain[19], true)
+	holds("in the hole", pod.Index, chain[20], false)
+	holds("behind the hole", pod.Index, chain[99], true)
+	holds("the last of another pod", other.Index, chain[9], true)
+	holds("what another pod has", other.Index, chain[10], false)
+	holds("what nobody has", pod.Index, 1, false)
+	holds("a slot that there is not", none, chain[0], false)
+	tree.Clear(pod)
+	holds("cleared", pod.Index, chain[0], false)
+	holds("another pod was cleared", other.Index, chain[0], true)
+	if n := testing.AllocsPerRun(10, func() { tree.Holds(other.Index, chain[5]) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestLyingReportChangesItsOwnPodAlone(t *testing.T) {
 	honest, liar := Slot{0, 1}, Slot{1, 1}
 	chain, other := chainOf(100), chainOf(101)

@@ -73,6 +73,10 @@ type Outcome struct {
 	PromptTokens   int
 	CachedTokens   int
 	OutputTokens   int
+	// Prediction is one of [explain.Predictions]; "" for none. Unsettled says that
+	// another outcome may follow that says it better: no file has the record yet.
+	Prediction string
+	Unsettled  bool
 	// Unknown is why nobody knows how it ended; "" when that is known; cut to 64 bytes.
 	Unknown string
 	// Sent is how often a gateway in front sent it, up to 255; 0 when not told.

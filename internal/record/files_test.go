@@ -187,6 +187,31 @@ func TestFilesTakeCompletedAndThenOpenRecords(t *testing.T) {
 	})
 }
 
+// A record of which more is to be said is not written before that.
+func TestFilesWaitForWhatIsUnsettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecording(t, 1<<20, 1<<20)
+		stop := r.run(t)
+		h := mustAppend(t, r.ring, plainEntry(0, 2))
+		o := done(200)
+		o.Prediction, o.Unsettled = explain.PredictionUnexplained, true
+		r.Complete(h, o)
+		synctest.Wait()
+		if rec, _ := r.Load(h); rec.Outcome.Prediction != explain.PredictionUnexplained {
+			t.Errorf("in the ring it is %q", rec.Outcome.Prediction)
+		}
+		if got := r.names(t); len(got) != 0 {
+			t.Errorf("written: %v", got)
+		}
+		o.Prediction, o.Unsettled = explain.PredictionRaced, false
+		r.Complete(h, o)
+		stop()
+		if diff := cmp.Diff(numbered(0, 1, explain.OutcomeDone), r.written(t)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestNothingToWriteMakesNoFile(t *testing.T) {
 	r := newRecording(t, 0, 0)
 	r.run(t)()

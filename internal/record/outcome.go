@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,8 @@ const (
 	outServedIs = 36 // u8, length
 	outSent     = 37 // u8, attempts of a gateway in front; 0 when not told
 	outUnknown  = 38 // u8 × 3, lengths: why the end is unknown, flags, details
-	outTries    = 41 // attemptSize × maxAttempts
+	outClass    = 41 // u8, place in explain.Predictions, from 1; 0 for none
+	outTries    = 42 // attemptSize × maxAttempts
 	outText     = outTries + attemptSize*maxAttempts
 	outTextSize = 120
 	outcomeSize = outText + outTextSize
@@ -56,6 +58,7 @@ func (o *Outcome) encode(b []byte, names *roster, picked int) {
 	for i, v := range [...]int{o.PromptTokens, o.CachedTokens, o.OutputTokens} {
 		putInt32(b[outPrompt+4*i:], max(v, -1))
 	}
+	b[outClass] = uint8(slices.Index(explain.Predictions(), o.Prediction) + 1)
 	text := b[outText:]
 	put := func(length *byte, s string, limit int) {
 		*length = uint8(putString(text, s, min(limit, len(text))))
@@ -107,6 +110,9 @@ func (v *view) outcome() (explain.Outcome, []explain.Attempt) {
 	o.Error = take(b[outError])
 	if o.Detail = take(b[outUnknown]); o.Detail != "" {
 		o.State = explain.OutcomeUnknown
+	}
+	if class, all := int(b[outClass]), explain.Predictions(); class > 0 && class <= len(all) {
+		o.Prediction = all[class-1]
 	}
 	if sent := int(b[outSent]); sent > 0 {
 		o.Attempts = &sent

@@ -152,6 +152,18 @@ func TestOutcomeJoinsItsRecord(t *testing.T) {
 			nil,
 		},
 		{
+			"fewer cached tokens than predicted",
+			record.Outcome{Prediction: explain.PredictionRaced, TTFT: -1, Duration: -1, PromptTokens: 4096, CachedTokens: 64, OutputTokens: -1},
+			explain.Outcome{Prediction: explain.PredictionRaced, PromptTokens: new(4096), CachedTokens: new(64)},
+			nil,
+		},
+		{
+			"a prediction of a kind that there is not",
+			record.Outcome{Prediction: "good", TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1},
+			explain.Outcome{},
+			nil,
+		},
+		{
 			"served by a pod that was no candidate, at the second attempt",
 			record.Outcome{Status: 502, Error: "upstream-error", ServedEndpoint: "10.9.9.9:8000", TTFT: -1, Duration: -1, PromptTokens: -1, CachedTokens: -1, OutputTokens: -1, Attempts: attempts},
 			explain.Outcome{Status: 502, Error: "upstream-error", ServedEndpoint: "10.9.9.9:8000"},

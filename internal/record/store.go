@@ -20,13 +20,13 @@ func NewStore(ring *Ring, files *Files) *Store { return &Store{ring, files} }
 // Append records a decision, see [Ring.Append].
 func (s *Store) Append(e *Entry) Handle { return s.ring.Append(e) }
 
-// Complete joins the outcome to its record and hands that on to the files. False
-// when the record has left the ring: nobody will learn its outcome.
+// Complete joins the outcome to its record and hands that on to the files, unless
+// another one follows. False when the record has left the ring: nobody will learn its outcome.
 func (s *Store) Complete(h Handle, o *Outcome) bool {
 	if !s.ring.Complete(h, o) {
 		return false
 	}
-	if s.files != nil {
+	if s.files != nil && !o.Unsettled {
 		s.files.Completed(h)
 	}
 	return true

@@ -1,0 +1,114 @@
+package picker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/kvindex"
+	"github.com/eppctl/eppctl/internal/record"
+)
+
+// What explains that an engine found other than predicted may come after its
+// answer: the events of that very step are on another connection. So evidence is
+// looked for again, a few times, in wall time as it is about this process and the
+// network.
+const (
+	settleTries = 10
+	settlePause = 100 * time.Millisecond
+	maxSettling = 1024 // picks at once; more are settled when they end
+)
+
+// settler owns the goroutines that wait for evidence.
+type settler struct {
+	life  context.Context // of all of them
+	end   context.CancelFunc
+	count *atomic.Int64
+	wg    *sync.WaitGroup
+}
+
+func newSettler() settler {
+	life, end := context.WithCancel(context.Background())
+	return settler{life, end, new(atomic.Int64), new(sync.WaitGroup)}
+}
+
+// close ends the waiting and waits for that.
+func (s *settler) close() {
+	s.end()
+	s.wg.Wait()
+}
+
+// elsewhere reports whether another pod than the prediction was made for took the
+// request.
+func (k *Pick) elsewhere() bool {
+	s := k.served.Load()
+	return k.retried || s != nil && s != asPicked
+}
+
+// foretold compares the engine's count with the prediction. unsettled means that
+// nothing explains the difference yet: [Pick.settleLater] has to follow.
+func (k *Pick) foretold(end *End) (class string, unsettled bool) {
+	class = k.compare(end)
+	if class != explain.PredictionUnexplained {
+		return class, false
+	}
+	if k.picker.settle.count.Add(1) > maxSettling || !k.reservation.Watch() {
+		k.picker.settle.count.Add(-1)
+		return class, false
+	}
+	return class, true
+}
+
+// compare is the class of the prediction by what is known now; "" when there was
+// none.
+func (k *Pick) compare(end *End) string {
+	switch {
+	case k.predicted < 0:
+		return ""
+	case k.elsewhere():
+		return explain.PredictionOtherPod
+	case end.CachedTokens < 0:
+		return explain.PredictionUnknown
+	case end.CachedTokens == k.predicted:
+		return explain.PredictionMet
+	}
+	ev := k.reservation.Evidence(end.CachedTokens, k.looked)
+	more := end.CachedTokens > k.predicted
+	switch {
+	case ev.Assumed:
+		return explain.PredictionAssumed
+	case more && ev.Stored:
+		return explain.PredictionInFlight
+	case !more && ev.Evicted && ev.Unseen:
+		return explain.PredictionUnseen
+	case !more && ev.Evicted:
+		return explain.PredictionRaced
+	case ev.Degraded == kvindex.Gapped:
+		return explain.PredictionAfterGap
+	case more && ev.Degraded == kvindex.JoinedLate:
+		return explain.PredictionJoinedLate
+	}
+	return explain.PredictionUnexplained
+}
+
+// settleLater waits for evidence and completes the record with it.
+func (k *Pick) settleLater(o record.Outcome, end End) {
+	p := k.picker
+	p.settle.wg.Go(func() {
+		defer p.settle.count.Add(-1)
+		defer k.reservation.Forget()
+		for range settleTries {
+			if (clock.Wall{}).Sleep(p.settle.life, settlePause) != nil {
+				break
+			}
+			if o.Prediction = k.compare(&end); o.Prediction != explain.PredictionUnexplained {
+				break
+			}
+		}
+		o.Unsettled = false
+		p.cfg.Recorder.Complete(k.handle, &o)
+	})
+}
