@@ -34,6 +34,7 @@ type Cache struct {
 	newest, oldest uint32
 	held           int // blocks, those of answers included
 	capacity       int
+	learned        int // what misses have shown that there is room for; MaxBlocks at first
 	now            stamp
 }
 
@@ -50,6 +51,7 @@ func bounded(capacity int) int { return min(max(capacity, 1), MaxBlocks) }
 func (c *Cache) Clear() {
 	c.index, c.nodes = map[uint64]uint32{}, nil
 	c.free, c.newest, c.oldest, c.held = none, none, none, 0
+	c.learned = MaxBlocks
 }
 
 // Len is how many blocks are held that are known by their fingerprints.
@@ -68,6 +70,8 @@ func (c *Cache) Resize(gone []uint64, capacity int) []uint64 {
 type Use struct {
 	// New is where the blocks begin that were not there.
 	New    int
+	length int // of what was stored
+	answer int // new blocks that are those of an earlier answer
 	stamp  stamp
 	before []span
 }
@@ -94,7 +98,7 @@ func (c *Cache) End(gone []uint64, blocks []uint64, answer int) ([]uint64, Use) 
 
 func (c *Cache) store(gone, blocks []uint64, answer int) ([]uint64, Use) {
 	blocks = blocks[:min(len(blocks), c.capacity)]
-	u := Use{stamp: c.now, New: len(blocks)}
+	u := Use{stamp: c.now, New: len(blocks), length: len(blocks)}
 	at := none // the block before, which is newer
 	for k, block := range blocks {
 		i, there := c.index[block]
@@ -115,7 +119,7 @@ func (c *Cache) store(gone, blocks []uint64, answer int) ([]uint64, Use) {
 		at = i
 	}
 	if at != none {
-		c.reveal(blocks[:u.New], len(blocks)-u.New)
+		u.answer = c.reveal(blocks[:u.New], len(blocks)-u.New)
 		answer = min(max(answer, 0), c.capacity-len(blocks))
 		c.nodes[at].answer += uint32(answer)
 		c.held += answer
@@ -133,23 +137,31 @@ func (u *Use) note(k int, used stamp) {
 }
 
 // reveal: blocks that were new are those of the answer behind the last that was
-// known, which is then no longer only a number.
-func (c *Cache) reveal(known []uint64, fresh int) {
+// known, which is then no longer only a number. It returns how many.
+func (c *Cache) reveal(known []uint64, fresh int) int {
 	if len(known) == 0 {
-		return
+		return 0
 	}
 	last := &c.nodes[c.index[known[len(known)-1]]]
 	n := min(last.answer, uint32(fresh))
 	last.answer -= n
 	c.held -= int(n)
+	return int(n)
 }
 
-// Missed is what an engine's count tells: of the blocks of a prompt that were there
-// before a use, it found only so many. What was last used no later than the first
-// one that it missed is gone, and is appended to gone. Nothing follows when that
-// block was last used by a request that had not ended: the engine may not have
-// computed it yet.
-func (c *Cache) Missed(gone []uint64, u Use, found int) []uint64 {
+// Counted is what an engine's count tells: of the blocks of a prompt it found so
+// many. When that is fewer than were there before the use, what was last used no
+// later than the first one that it missed is gone, and is appended to gone; and
+// there is no room for more than was used since, until the engine finds more again
+// than was thought to be there.
+//
+// Nothing follows when the missed block was last used by a request that had not
+// ended: the engine may not have computed it yet.
+func (c *Cache) Counted(gone []uint64, u Use, found int) []uint64 {
+	if found > u.New+u.answer {
+		c.learned = min(2*c.learned, MaxBlocks)
+		return gone
+	}
 	i := slices.IndexFunc(u.before, func(s span) bool { return found < s.end })
 	if i < 0 || !u.before[i].used.ended() {
 		return gone
@@ -158,6 +170,8 @@ func (c *Cache) Missed(gone []uint64, u Use, found int) []uint64 {
 	for c.oldest != none && !c.nodes[c.oldest].used.after(limit) {
 		gone = c.drop(gone)
 	}
+	since := c.held - (u.length - found)
+	c.learned = max(u.length, min(c.learned, since))
 	return gone
 }
 
@@ -178,12 +192,13 @@ func (c *Cache) Forget(gone []uint64, blocks []uint64, u Use) []uint64 {
 // shrink evicts until the rest has room, the blocks of an answer before what they
 // follow.
 func (c *Cache) shrink(gone []uint64) []uint64 {
-	for c.held > c.capacity {
+	room := min(c.capacity, c.learned)
+	for c.held > room {
 		n := &c.nodes[c.oldest]
-		answer := min(int(n.answer), c.held-c.capacity)
+		answer := min(int(n.answer), c.held-room)
 		n.answer -= uint32(answer)
 		c.held -= answer
-		if c.held > c.capacity {
+		if c.held > room {
 			gone = c.drop(gone)
 		}
 	}

@@ -115,7 +115,7 @@ func TestRepeatedBlockDoesNotBreakTheList(t *testing.T) {
 }
 
 // What the engine missed tells what else is gone.
-func TestMissed(t *testing.T) {
+func TestCounted(t *testing.T) {
 	a, b, other := chain('a', 6), chain('b', 6), chain('c', 6)
 	for _, tt := range []struct {
 		name  string
@@ -132,7 +132,7 @@ func TestMissed(t *testing.T) {
 				c.serve(blocks, 2)
 			}
 			_, use := c.Begin(nil, b)
-			gone := c.Missed(nil, use, tt.found)
+			gone := c.Counted(nil, use, tt.found)
 			if got := [3]int{c.leading(a), c.leading(b), c.leading(other)}; got != tt.want {
 				t.Errorf("%v blocks are left, want %v", got, tt.want)
 			}
@@ -147,7 +147,7 @@ func TestMissed(t *testing.T) {
 			c.serve(blocks, 2)
 		}
 		_, use := c.Begin(nil, b)
-		c.Missed(nil, use, 0)
+		c.Counted(nil, use, 0)
 		if c.Len() != 6 || c.leading(b) != 6 {
 			t.Errorf("%d blocks are left, %d of the prompt; want its 6 alone", c.Len(), c.leading(b))
 		}
@@ -157,7 +157,7 @@ func TestMissed(t *testing.T) {
 		c.serve(a, 0)
 		c.Begin(nil, b)
 		_, use := c.Begin(nil, b)
-		if gone := c.Missed(nil, use, 0); len(gone) != 0 {
+		if gone := c.Counted(nil, use, 0); len(gone) != 0 {
 			t.Errorf("%x are gone", gone)
 		}
 	})
@@ -165,10 +165,61 @@ func TestMissed(t *testing.T) {
 		c := New(100)
 		c.serve(a, 0)
 		_, use := c.Begin(nil, b)
-		if gone := c.Missed(nil, use, 0); len(gone) != 0 {
+		if gone := c.Counted(nil, use, 0); len(gone) != 0 {
 			t.Errorf("%x are gone", gone)
 		}
 	})
+}
+
+// Conversations that take turns in a cache with less room than is known, as when
+// others use it too: one miss shows it, and where the engine finds more it is undone.
+func TestRoomIsLearned(t *testing.T) {
+	c := New(1000)
+	talks := make([][]uint64, 8)
+	for i := range talks {
+		talks[i] = chain(byte('a'+i), 10)
+		c.serve(talks[i], 0)
+	}
+	turns := func(found int) (missed, believed int) {
+		for _, blocks := range talks {
+			_, use := c.Begin(nil, blocks)
+			if use.New > found {
+				missed++
+			}
+			believed += use.New
+			c.Counted(nil, use, found)
+			c.End(nil, blocks, 0)
+		}
+		return missed, believed
+	}
+	if missed, _ := turns(0); missed != 1 {
+		t.Errorf("%d misses before the room is learned, want 1", missed)
+	}
+	if missed, believed := turns(0); missed != 0 || believed != 0 {
+		t.Errorf("%d misses, %d blocks are believed to be there, want none", missed, believed)
+	}
+	turns(10) // the engine has all of them now
+	if missed, believed := turns(10); missed != 0 || believed != 80 {
+		t.Errorf("%d misses, %d blocks are believed to be there, want none and 80", missed, believed)
+	}
+}
+
+// The blocks of an answer, which the next turn names, are no sign of more room.
+func TestAnswersDoNotUndoWhatWasLearned(t *testing.T) {
+	c := New(1000)
+	a, b := chain('a', 4), chain('b', 4)
+	c.serve(a, 0)
+	c.serve(b, 2)
+	_, use := c.Begin(nil, a)
+	c.Counted(nil, use, 0)
+	learned := c.learned
+	_, use = c.Begin(nil, fork(b, 4, 'n', 3))
+	if c.Counted(nil, use, 6); c.learned != learned {
+		t.Errorf("room for %d after the blocks of the answer were found, want %d", c.learned, learned)
+	}
+	if c.Counted(nil, use, 7); c.learned != 2*learned {
+		t.Errorf("room for %d after more were found, want %d", c.learned, 2*learned)
+	}
 }
 
 // Another pod served: what only this request had stored is taken back.
@@ -246,7 +297,7 @@ func TestSums(t *testing.T) {
 			_, use := c.Begin(nil, blocks)
 			switch rapid.IntRange(0, 3).Draw(t, "then") {
 			case 0:
-				c.Missed(nil, use, rapid.IntRange(0, 12).Draw(t, "found"))
+				c.Counted(nil, use, rapid.IntRange(0, 12).Draw(t, "found"))
 			case 1:
 				c.Forget(nil, blocks, use)
 			case 2:

@@ -6,8 +6,8 @@
 // first, so that a chain is evicted from its tail; what needs room takes it from
 // the old end. With the engine's own capacity the same list of the same prompts
 // forgets the same blocks at about the same time. Where the engine says that it
-// found less, the order tells what else is gone: all that was last used before
-// what it missed ([Cache.Missed]).
+// found less, the order tells what else is gone, all that was last used before what
+// it missed, and how little room there is ([Cache.Counted]): others may use it too.
 //
 // What was answered takes room too, and is known by its length alone: such blocks
 // stand behind the last one of their prompt, until a longer prompt names them.

@@ -285,13 +285,14 @@ func (s *sent) takeBack(tree *prefix.Tree, moved bool) {
 	}
 }
 
-// correct takes back what the engine can't have either, as it has found less in its
-// cache than the pick counted on.
+// correct goes by what the engine found in its cache. Where that is less than the
+// pick counted on, it takes back what the engine can't have either.
 func (s *sent) correct(tree *prefix.Tree, prompt, cached int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.at
-	if a == nil || s.several || !s.missed(prompt, cached) {
+	found, ok := s.counted(prompt, cached)
+	if a == nil || s.several || !ok {
 		return
 	}
 	a.mu.Lock()
@@ -299,19 +300,22 @@ func (s *sent) correct(tree *prefix.Tree, prompt, cached int) {
 	if a.of != s.of {
 		return
 	}
-	if a.gone = a.cache.Missed(a.gone[:0], s.use, cached/s.size); len(a.gone) > 0 {
+	if a.gone = a.cache.Counted(a.gone[:0], s.use, found); len(a.gone) > 0 {
 		tree.Remove(a.slot, a.gone)
 	}
 }
 
-// missed reports whether the engine found less than the pick counted on. The last
+// counted is the engine's count in blocks, if it can be compared with ours. The last
 // token of a prompt is never taken from the cache. Where the engine counts other
 // tokens than were looked up, only that it found nothing at all can be told.
-func (s *sent) missed(prompt, cached int) bool {
+func (s *sent) counted(prompt, cached int) (found int, ok bool) {
 	most := min(s.found, (prompt-1)/s.size)
-	if cached < 0 || cached/s.size >= most {
-		return false
-	}
 	const sure = 2 // blocks of approximate tokens that are at least one of the engine's
-	return prompt/s.size == len(s.blocks) || cached == 0 && most >= sure
+	switch exact := prompt/s.size == len(s.blocks); {
+	case cached < 0, !exact && (cached > 0 || most < sure):
+		return 0, false
+	case cached/s.size >= most:
+		return max(cached/s.size, s.found), true
+	}
+	return cached / s.size, true
 }

@@ -129,6 +129,7 @@ func (s *Server) buildPool() error {
 	s.tree = prefix.New()
 	s.pool = pool.New(pool.Config{
 		Clock: s.clock, Tree: s.tree, Limits: c.PoolLimits(), BlockSize: c.BlockSize, Logger: s.log, Models: c.PoolModels(),
+		Assume: c.PoolAssume(),
 	})
 	s.watcher = engine.NewWatcher(engine.Config{
 		Clock:          s.clock,

@@ -124,7 +124,7 @@ func (s *Server) welcome(ctx, work context.Context) error {
 			break
 		}
 	}
-	if s.fleet != nil && work.Err() == nil {
+	if s.fleet != nil && s.listeners.report != nil && work.Err() == nil {
 		_ = s.fleet.WaitReported(bound) // late reports only mean an unknown cache at first
 	}
 	a := s.Addresses()
