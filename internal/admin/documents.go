@@ -139,7 +139,11 @@ type PodLedger struct {
 	Endpoint string `json:"endpoint"`
 	InFlight int    `json:"inFlight"`
 	Pending  int    `json:"pending"`
-	Departed bool   `json:"departed,omitempty"` // it left the pool with requests running
+	// Engine is how many requests the engine last said it has, running and waiting;
+	// null when not known. Where it stays below what all pickers have in flight, one
+	// of them has lost the end of requests.
+	Engine   *float64 `json:"engine"`
+	Departed bool     `json:"departed,omitempty"` // it left the pool with requests running
 }
 
 // Version is the answer of GET /v1/version.

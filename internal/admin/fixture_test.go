@@ -166,7 +166,7 @@ func views() []pool.View {
 				{Name: "0", Waiting: engine.Value{Known: true}, Running: engine.Value{Known: true, V: 3}, KVUsage: engine.Value{Known: true, V: .25}},
 				{Name: "1", Waiting: engine.Value{Known: true, V: 40}, Running: engine.Value{Reason: "NaN"}, KVUsage: engine.Value{Known: true, V: .5}},
 			},
-			Scrapes: 9, LastScrape: start, ReportEpoch: 7, ReportSeq: 3, LastReport: start, Reports: 3, ReportGaps: 1, Resyncs: 1,
+			Scrapes: 9, LastScrape: start, ScrapeAge: 200 * time.Millisecond, ReportEpoch: 7, ReportSeq: 3, LastReport: start, Reports: 3, ReportGaps: 1, Resyncs: 1,
 		},
 	}
 }

@@ -93,6 +93,7 @@ type PodScrapes struct {
 	Total     uint64     `json:"total"`
 	Failed    uint64     `json:"failed"`
 	Last      *time.Time `json:"last"` // null when there was none
+	Age       *float64   `json:"ageSeconds"`
 	LastError string     `json:"lastError,omitempty"`
 }
 
@@ -132,6 +133,9 @@ func podOf(v *pool.View, w *score.Weights) Pod {
 		},
 		Streams: streamsOf(v),
 		Labels:  maps.Clone(s.Labels),
+	}
+	if !v.LastScrape.IsZero() {
+		p.Scrapes.Age = new(v.ScrapeAge.Seconds())
 	}
 	if s.Cache.State != score.Unknown {
 		p.Cache.Blocks = new(v.TreeBlocks)
@@ -228,7 +232,11 @@ func (s *server) ledger(w http.ResponseWriter, r *http.Request) error {
 	for _, v := range s.views() {
 		l.InFlight += v.State.InFlight
 		l.Pending += v.State.Pending
-		l.Pods = append(l.Pods, PodLedger{v.State.Pod, v.State.Endpoint, v.State.InFlight, v.State.Pending, v.Departed})
+		p := PodLedger{Pod: v.State.Pod, Endpoint: v.State.Endpoint, InFlight: v.State.InFlight, Pending: v.State.Pending, Departed: v.Departed}
+		if n, known := v.EngineRequests(); known {
+			p.Engine = &n
+		}
+		l.Pods = append(l.Pods, p)
 	}
 	return answer(w, r, l)
 }

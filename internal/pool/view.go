@@ -23,8 +23,9 @@ type View struct {
 	Ranks             []engine.Rank
 	Scrapes, Failures uint64
 	LastError         string
-	LastScrape        time.Time // zero = none yet
-	Listed            bool      // it has said which models it serves
+	LastScrape        time.Time     // zero = none yet
+	ScrapeAge         time.Duration // of the last one
+	Listed            bool          // it has said which models it serves
 	// Health is what the health in State was judged by; nil when that is not fresh.
 	Health *health.Assessment
 
@@ -36,6 +37,17 @@ type View struct {
 	Streams []kvfeed.Stats
 	// Departed: it left the pool and still has requests running.
 	Departed bool
+}
+
+// EngineRequests is how many requests the engine last said it has, running and
+// waiting; false when that is not known. With one picker it is what the picker has
+// in flight there, but for the time between the two.
+func (v *View) EngineRequests() (n float64, known bool) {
+	running, waiting := v.Running, v.State.Waiting
+	if !running.State.Usable() || !waiting.State.Usable() {
+		return 0, false
+	}
+	return running.Value + waiting.Value, true
 }
 
 // Views are all endpoints, those that left with requests running included.
@@ -98,7 +110,7 @@ func (p *Pool) view(e *endpoint, now instant) View {
 		Running: running,
 		Engine:  e.engine.kind, Ranks: e.engine.ranks, BlockSize: e.engine.blockSize, Blocks: e.engine.blocks,
 		Scrapes: e.engine.scrapes, Failures: e.engine.failures, LastError: e.engine.lastError, Listed: e.listed != nil,
-		LastScrape:  p.time(e.engine.lastScrape),
+		LastScrape: p.time(e.engine.lastScrape), ScrapeAge: time.Duration(now - e.engine.lastScrape),
 		ReportEpoch: e.report.epoch, ReportSeq: e.report.seq, LastReport: p.time(e.report.at), Reports: e.report.count,
 		ReportGaps: e.report.gaps, Resyncs: e.report.resyncs,
 	}

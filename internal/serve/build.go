@@ -175,6 +175,7 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 			pods, _ := s.pool.States(nil, &pool.Query{})
 			return pods
 		},
+		Engines:  s.engineRequests,
 		Tree:     s.tree.Stats,
 		Recorder: s.ring.Stats,
 		Weights:  func() *score.Weights { return s.picker.Weights() },

@@ -92,6 +92,12 @@ func TestOneOver64SequencesWaits(t *testing.T) {
 	if got := r.ours(`epp_queue_depth{pod="sim-0"}`); got != "1" {
 		t.Errorf("epp_queue_depth is %s, want 1", got)
 	}
+	if got := r.ours(`epp_pod_engine_requests{pod="sim-0"}`); got != "65" {
+		t.Errorf("epp_pod_engine_requests is %s, want the 65 in flight", got)
+	}
+	if l := r.ledger(); l.InFlight != sequences+1 || l.Pods[0].Engine == nil || *l.Pods[0].Engine != sequences+1 {
+		t.Errorf("the ledger has %+v; want the engine's count beside the picker's", l)
+	}
 	hangUp()
 	running.wg.Wait()
 	r.inFlight(0) // case P2: the clients hung up

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"maps"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eppctl/eppctl/internal/extproc"
@@ -34,6 +36,22 @@ func register[Stats any](s *Server, stats func() Stats, counters, gauges []figur
 		}
 	}
 	return nil
+}
+
+// engineRequests are those that the engines last said they have, by pod. Ranks of
+// one pod add up, and are not known when one of them is not.
+func (s *Server) engineRequests() map[string]float64 {
+	requests, unknown := map[string]float64{}, map[string]bool{}
+	for _, v := range s.pool.Views() {
+		if v.Departed {
+			continue
+		}
+		n, known := v.EngineRequests()
+		requests[v.State.Pod] += n
+		unknown[v.State.Pod] = unknown[v.State.Pod] || !known
+	}
+	maps.DeleteFunc(requests, func(pod string, _ float64) bool { return unknown[pod] })
+	return requests
 }
 
 // registerGateway adds the gateway's own counts to the metrics page.

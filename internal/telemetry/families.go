@@ -67,7 +67,7 @@ func (m *Metrics) resolve() {
 // scrape registers what is asked for on each scrape.
 func (m *Metrics) scrape(s Sources) {
 	if s.Pods != nil {
-		m.registry.MustRegister(newPodCollector(s.Pods, m.picks))
+		m.registry.MustRegister(newPodCollector(s, m.picks))
 	}
 	if s.Streams != nil {
 		m.registry.MustRegister(newStreamCollector(s.Streams))

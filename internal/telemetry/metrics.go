@@ -18,7 +18,8 @@ import (
 
 // Sources are asked when somebody scrapes. A nil source leaves its metrics out.
 type Sources struct {
-	Pods     func() []score.PodState // all of the pool, as a decision would see them now
+	Pods     func() []score.PodState   // all of the pool, as a decision would see them now
+	Engines  func() map[string]float64 // requests that the engines last said they have, by pod; absent = not known
 	Tree     func() prefix.Stats
 	Recorder func() record.Stats
 	Weights  func() *score.Weights // in force

@@ -240,6 +240,7 @@ func TestPodGauges(t *testing.T) {
 	}
 	sources := allSources()
 	sources.Pods = func() []score.PodState { return states }
+	sources.Engines = func() map[string]float64 { return map[string]float64{"pod-1": 4, "gone": 1} }
 	m := NewMetrics(sources)
 	m.Picked(newEntry(pod("pod-1", 4, 0)))
 	m.Picked(newEntry(pod("gone", 4, 0)))
@@ -252,7 +253,8 @@ func TestPodGauges(t *testing.T) {
 		`epp_queue_depth{pod="ranks-5"}`: "41", `epp_pod_health_score{pod="ranks-5"}`: "0.2",
 		`epp_queue_depth{pod="rank-6"}`: "",
 		`epp_candidate_pods`:            "7", `epp_pool_pods`: "9",
-		`epp_pod_picks_total{pod="gone"}`: "",
+		`epp_pod_picks_total{pod="gone"}`:      "",
+		`epp_pod_engine_requests{pod="pod-1"}`: "4", `epp_pod_engine_requests{pod="pod-2"}`: "", `epp_pod_engine_requests{pod="gone"}`: "",
 	})
 
 	states = states[1:2]

@@ -12,21 +12,23 @@ import (
 // podCollector asks for the pods when it is scraped, so that pods which are
 // gone, and values which are not known, are absent.
 type podCollector struct {
-	pods  func() []score.PodState
-	picks *perPod
+	pods    func() []score.PodState
+	engines func() map[string]float64
+	picks   *perPod
 
-	queue, pending, inFlight, health, utilization, picked, candidates, members *prometheus.Desc
+	queue, pending, inFlight, engine, health, utilization, picked, candidates, members *prometheus.Desc
 }
 
-func newPodCollector(pods func() []score.PodState, picks *perPod) *podCollector {
+func newPodCollector(s Sources, picks *perPod) *podCollector {
 	perPod := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"pod"}, nil)
 	}
 	return &podCollector{
-		pods: pods, picks: picks,
+		pods: s.Pods, engines: s.Engines, picks: picks,
 		queue:       perPod("epp_queue_depth", "Requests waiting at the pod as it last said, and picks that it can't have counted yet."),
 		pending:     perPod("epp_pod_pending_requests", "Picks that the pod's last report can't have counted and that it has not answered."),
 		inFlight:    perPod("epp_pod_in_flight_requests", "Requests given to the pod that have not ended."),
+		engine:      perPod("epp_pod_engine_requests", "Requests that the pod's engine last said it has, running and waiting. Where it stays below what all pickers have in flight, requests have leaked."),
 		health:      perPod("epp_pod_health_score", "Health from 0 (failed) to 1; a pod below 0.3 gets no new requests."),
 		utilization: perPod("epp_pod_utilization_ratio", "Utilization that the load factor is computed from."),
 		picked:      perPod("epp_pod_picks_total", "Requests that the pod was picked for."),
@@ -37,7 +39,7 @@ func newPodCollector(pods func() []score.PodState, picks *perPod) *podCollector 
 
 // Describe implements [prometheus.Collector].
 func (c *podCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.queue, c.pending, c.inFlight, c.health, c.utilization, c.picked, c.candidates, c.members} {
+	for _, d := range []*prometheus.Desc{c.queue, c.pending, c.inFlight, c.engine, c.health, c.utilization, c.picked, c.candidates, c.members} {
 		ch <- d
 	}
 }
@@ -64,6 +66,10 @@ func (c *podCollector) Collect(ch chan<- prometheus.Metric) {
 		there[s.Pod] = true
 	}
 	c.picks.keep(there)
+	var engines map[string]float64
+	if c.engines != nil {
+		engines = c.engines()
+	}
 	for pod, f := range figures {
 		label := strings.ToValidUTF8(pod, "\uFFFD")
 		gauge(ch, c.queue, f.queue, label)
@@ -71,6 +77,9 @@ func (c *podCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, c.utilization, f.utilization, label)
 		gauge(ch, c.pending, float64(f.pending), label)
 		gauge(ch, c.inFlight, float64(f.inFlight), label)
+		if n, known := engines[pod]; known {
+			gauge(ch, c.engine, n, label)
+		}
 		ch <- prometheus.MustNewConstMetric(c.picked, prometheus.CounterValue, float64(c.picks.count(pod)), label)
 	}
 	gauge(ch, c.candidates, float64(candidates))
