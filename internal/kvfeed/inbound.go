@@ -111,8 +111,7 @@ func (in *inbound) Disconnected(p zmtp.Peer, err error) {
 		in.nobodys.Add(-1)
 		return
 	}
-	a.listener.Disconnected(p, err)
-	a.owner.lose(a.stream)
+	a.owner.lose(a.listener, p, err)
 }
 
 // Failed implements [zmtp.Handler].
@@ -147,8 +146,10 @@ func (in *inbound) assign(a *arrival, p zmtp.Peer, parts [][]byte) bool {
 	w := in.feeds.places.Load().whose(a.host, m.Topic)
 	if w == nil {
 		in.strangers.Add(1)
-		in.warn(p, a.host, "KV events of nobody: neither the address nor the topic tells which endpoint sends them",
-			slog.String("topic", string(m.Topic[:min(len(m.Topic), maxTopic)])))
+		in.once(a.host, func(log *slog.Logger) {
+			log.WarnContext(in.ctx, "KV events of nobody: neither the address nor the topic tells which endpoint sends them",
+				slog.String("from", p.Address), slog.String("topic", string(m.Topic[:min(len(m.Topic), maxTopic)])))
+		})
 		return false
 	}
 	var decoder kvevent.Decoder
@@ -160,7 +161,10 @@ func (in *inbound) assign(a *arrival, p zmtp.Peer, parts [][]byte) bool {
 	l, ok := w.admit(in.ctx, p, batch.Rank)
 	if !ok {
 		in.refuse(a, p)
-		in.warn(p, w.target.ID, "connection for KV events refused: the pod has too many, or is leaving", slog.String("pod", w.target.Name))
+		in.once(w.target.ID, func(log *slog.Logger) {
+			log.WarnContext(in.ctx, "connection for KV events refused: the pod has too many, or is leaving",
+				slog.String("from", p.Address), slog.String("pod", w.target.Name))
+		})
 		return false
 	}
 	a.owner, a.listener = w, l
@@ -169,8 +173,8 @@ func (in *inbound) assign(a *arrival, p zmtp.Peer, parts [][]byte) bool {
 	return true
 }
 
-// warn says something about a peer, once of each subject.
-func (in *inbound) warn(p zmtp.Peer, subject, message string, more slog.Attr) {
+// once says something about a subject that it has not been said of.
+func (in *inbound) once(subject string, say func(*slog.Logger)) {
 	in.mu.Lock()
 	known := in.said[subject] || len(in.said) >= maxSaid
 	if !known {
@@ -178,7 +182,7 @@ func (in *inbound) warn(p zmtp.Peer, subject, message string, more slog.Attr) {
 	}
 	in.mu.Unlock()
 	if !known {
-		in.feeds.cfg.Logger.LogAttrs(in.ctx, slog.LevelWarn, message, slog.String("from", p.Address), more)
+		say(in.feeds.cfg.Logger)
 	}
 }
 

@@ -127,6 +127,7 @@ func TestInboundGapAndRestart(t *testing.T) {
 		}
 		a.stop()
 		until(t, "the connection is lost", func() bool { return !r.stream("a", 0).Connected })
+		synctest.Wait() // the pool knows it
 		r.clock.pass(time.Second)
 		late := r.pick("a", root, prompt[:32])
 		r.clock.pass(time.Second)
@@ -178,6 +179,7 @@ func TestInboundDisconnectAges(t *testing.T) {
 		r.untilMatched("a", root, prompt, 3)
 		a.stop()
 		until(t, "the connection is lost", func() bool { return !r.stream("a", 0).Connected })
+		synctest.Wait() // the pool knows it
 		for _, step := range []struct {
 			pass  time.Duration
 			state score.State
@@ -238,6 +240,7 @@ func TestInboundIsForgotten(t *testing.T) {
 		r.untilMatched("a", root, tokens(1, 64), 4)
 		a.stop()
 		until(t, "the connection is lost", func() bool { return !r.stream("a", 0).Connected })
+		synctest.Wait() // the pool knows it
 		r.clock.pass(5 * time.Minute)
 		time.Sleep(10 * time.Minute)
 		if n := len(r.view("a").Streams); n != 1 {

@@ -99,17 +99,18 @@ func (w *watch) resumes(lost *arrived, said int) bool {
 
 // lose is told that the connection of a stream has ended. What it told ages, unless
 // another connection has said in the meantime that it is the same rank.
-func (w *watch) lose(s *stream) {
+func (w *watch) lose(l listener, p zmtp.Peer, err error) {
 	defer w.connections.Done()
-	w.mu.Lock()
+	w.mu.Lock() // until all is done: the next connection may be there already
 	defer w.mu.Unlock()
-	number := s.source.rank
+	l.Disconnected(p, err)
+	number := l.source.rank
 	lost := w.arrived[number]
 	lost.connected = false
 	for _, r := range w.arrived {
 		if !w.over && r.connected && r.said == lost.said {
 			delete(w.arrived, number)
-			s.close()
+			l.close()
 			return
 		}
 	}

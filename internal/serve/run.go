@@ -137,8 +137,10 @@ func (s *Server) welcome(ctx, work context.Context) error {
 		return nil
 	}
 	s.health.welcome()
-	attrs := []any{slog.Int("pods", len(s.pool.Targets())),
-		slog.String("gateway", a.Gateway), slog.String("extproc", a.Extproc), slog.String("admin", a.Admin)}
+	attrs := []any{
+		slog.Int("pods", len(s.pool.Targets())),
+		slog.String("gateway", a.Gateway), slog.String("extproc", a.Extproc), slog.String("admin", a.Admin),
+	}
 	if a.Events != "" {
 		attrs = append(attrs, slog.String("events", a.Events))
 	}
