@@ -45,7 +45,7 @@ func Explain(rec *Record, opt Options) *Report {
 		report.RunnerUp = report.Candidates[1].pick()
 	}
 	report.Flips = r.flips(order, opt)
-	if r.in != nil {
+	if r.in != nil && rec.Origin == nil {
 		report.Analysis = analyse(r.in.Weights)
 	}
 	report.Outcome = outcomeOf(rec)
@@ -83,7 +83,7 @@ func header(rec *Record) *Report {
 		BaseModel: q.Base, Adapter: q.Adapter,
 		PromptTokens: q.PromptTokens, Prompts: q.Prompts, TokensFrom: q.TokensFrom, PrefixTokens: q.PrefixTokens,
 		BlockSize: q.BlockSize, Blocks: q.Blocks, NoPrefix: q.NoPrefix,
-		Policy: rec.Policy, Gateway: rec.Gateway, DecidedBy: rec.Result.DecidedBy, Seed: rec.Seed,
+		Policy: rec.Policy, Gateway: rec.Gateway, Origin: rec.Origin, DecidedBy: rec.Result.DecidedBy, Seed: rec.Seed,
 		Relaxed: rec.Result.Relaxed, Refused: rec.Result.Refused,
 		Attempts: slices.Clone(rec.Attempts), Timings: rec.Timings, Weights: rec.Weights,
 		Margin: finite(rec.Result.Margin),
@@ -135,6 +135,7 @@ func (r *replayed) standing(i int) Standing {
 	c := &r.rec.Candidates[i]
 	return Standing{
 		Pod: c.Pod, Endpoint: c.Endpoint, Score: c.Score, Factors: r.factors(i), Picked: i == r.rec.Result.Index,
+		Reported: r.rec.reported(i),
 	}
 }
 

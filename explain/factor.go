@@ -158,6 +158,7 @@ func (r *replayed) exclusion(i int) Exclusion {
 	c := &r.rec.Candidates[i]
 	out := Exclusion{
 		Pod: c.Pod, Endpoint: c.Endpoint, Reason: c.Reason, Detail: r.exclusionDetail(i), Factors: r.factors(i),
+		Reported: r.rec.reported(i),
 	}
 	if r.d != nil && r.d.Results[i].WouldScoreKnown {
 		out.WouldScore = new(r.d.Results[i].WouldScore)

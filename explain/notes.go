@@ -27,6 +27,10 @@ func (f *finder) notes() []Note {
 	if !f.Replay.Identical {
 		add(CauseReplay, "the replay differs from the record: "+f.Replay.Difference)
 	}
+	if f.Origin != nil {
+		f.foreignNotes(add)
+		return out
+	}
 	add(CauseServedElsewhere, f.servedElsewhere())
 	add(CauseRetried, f.retried())
 	add(CauseSubsetUnknown, f.strangers())

@@ -14,6 +14,7 @@ type podRow struct {
 	score, remark       string
 	tone                Tone
 	factors             []Factor
+	reported            string // what the pod said of itself, "" when its factors show it
 }
 
 // writePods shows pods by factors: as a matrix where that fits, else as one
@@ -31,6 +32,15 @@ func (r *Report) writePods(p *page, rows []podRow) {
 		}
 		p.row(row.tone, row.rank+". ", text)
 		p.writeFactors("   ", row.factors)
+		p.writeReported("   ", row)
+	}
+}
+
+// writeReported shows what the pod said of itself, where that is known beside its
+// factors.
+func (p *page) writeReported(indent string, row *podRow) {
+	if row.reported != "" {
+		p.row(Faint, indent, row.reported)
 	}
 }
 
@@ -80,6 +90,9 @@ func (f *Factor) rawText() string {
 	}
 	if f.State == score.Stale.String() { // and the stale ones tell the age
 		age = ""
+	}
+	if source == score.SourceAssumed.String() {
+		source += ": what was sent to it"
 	}
 	if origin := strings.Trim(source+", "+age, ", "); origin != "" {
 		text = strings.TrimLeft(text+" ("+origin+")", " ")
@@ -180,6 +193,7 @@ func (m *matrix) write(rows []podRow) {
 	m.line(Faint, head)
 	for i := range rows {
 		m.line(rows[i].tone, m.cells(&rows[i]))
+		m.p.writeReported(strings.Repeat(" ", rankColumn), &rows[i])
 	}
 }
 

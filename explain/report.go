@@ -35,7 +35,8 @@ type Report struct {
 	Blocks            int       `json:"blocks"`
 	NoPrefix          string    `json:"noPrefix,omitempty"`
 	Policy            string    `json:"policy"`
-	Gateway           *Gateway  `json:"gateway"` // null for the picker's own
+	Gateway           *Gateway  `json:"gateway"`          // null for the picker's own
+	Origin            *Origin   `json:"origin,omitempty"` // set when another picker decided
 
 	// Verdict is the decision in one sentence, Cause the code of what made it so,
 	// and Notes all that is remarkable about it, the gravest first.
@@ -112,6 +113,8 @@ type Standing struct {
 	// equal: tieLoad, tieQueue or tieSeed; "" else.
 	Tie     string   `json:"tie,omitempty"`
 	Factors []Factor `json:"factors"` // empty when the record can't be replayed
+	// Reported is what the pod said of itself; only of foreign pickers.
+	Reported *Reported `json:"reported,omitempty"`
 }
 
 // Exclusion is a pod that could not win.
@@ -122,8 +125,9 @@ type Exclusion struct {
 	Detail   string  `json:"detail"`
 	Score    float64 `json:"score"` // always 0
 	// WouldScore is the formula without cutoffs; null when an input is missing.
-	WouldScore *float64 `json:"wouldScore"`
-	Factors    []Factor `json:"factors"`
+	WouldScore *float64  `json:"wouldScore"`
+	Factors    []Factor  `json:"factors"`
+	Reported   *Reported `json:"reported,omitempty"`
 }
 
 // Factor is one factor of one pod.

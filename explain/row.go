@@ -33,6 +33,9 @@ type Row struct {
 	PredictedCached *int     `json:"predictedCachedTokens"`
 	CachedTokens    *int     `json:"cachedTokens"`
 	Flags           []string `json:"flags"` // see the Flag… constants
+	// Picker and Profile say which other picker decided; "" for this one.
+	Picker  string `json:"picker,omitempty"`
+	Profile string `json:"profile,omitempty"`
 }
 
 // The flags of a row.
@@ -60,6 +63,9 @@ func Summarize(rec *Record) Row {
 		Took: rec.Timings.Total, State: outcome.State, Status: outcome.Status, TTFTSeconds: outcome.TTFTSeconds,
 		PredictedCached: outcome.PredictedCachedTokens, CachedTokens: outcome.CachedTokens,
 		Flags: flagsOf(rec),
+	}
+	if rec.Origin != nil {
+		row.Picker, row.Profile = rec.Origin.Kind, rec.Origin.Profile
 	}
 	if row.State == OutcomeUnknown && row.Status != nil && *row.Status < firstError {
 		row.Status = nil // the headers promised well, and nobody saw the end

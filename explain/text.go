@@ -66,6 +66,7 @@ func (r *Report) writeRequest(p *page) {
 		at += fmt.Sprintf(" (simulated: %s seconds pass in one)", number(r.TimeScale))
 	}
 	p.fact(Plain, "time", at)
+	r.writeOrigin(p)
 	p.fact(Plain, "model", r.modelText())
 	p.fact(Plain, "prompt", r.promptText())
 	r.writeGateway(p)
@@ -87,6 +88,9 @@ func (r *Report) modelText() string {
 
 func (r *Report) promptText() string {
 	text := count(r.PromptTokens, "token")
+	if r.Origin != nil {
+		text = "not in the log"
+	}
 	switch r.TokensFrom {
 	case "approximate":
 		text += " (approximate)"
@@ -153,11 +157,14 @@ func (r *Report) candidateRow(i int) podRow {
 	s := &r.Candidates[i]
 	row := podRow{
 		rank: strconv.Itoa(i + 1), pod: s.Pod, endpoint: s.Endpoint, score: decimal(s.Score, 4), factors: s.Factors,
+		reported: s.Reported.text(),
 	}
 	switch {
 	case s.Picked:
 		row.remark, row.tone = "picked", Strong
-	case s.Tie != "":
+	case s.Tie != "" && r.Origin != nil && s.Score == r.Candidates[0].Score:
+		row.remark = "same score, not drawn"
+	case s.Tie != "" && r.Origin == nil:
 		row.remark = "same score, behind by " + s.Tie
 	case i > 0:
 		row.remark = points(r.Candidates[0].Score-s.Score) + " behind"
@@ -177,7 +184,7 @@ func (r *Report) writeExcluded(p *page) {
 	for i := range r.Excluded[:shown] {
 		x := &r.Excluded[i]
 		p.row(Plain, "- ", x.Pod+" ("+x.Endpoint+") "+x.Reason+": "+x.Detail+"; "+x.wouldText())
-		if p.opt.Wide {
+		if p.opt.Wide && r.Origin == nil {
 			p.writeFactors("    ", x.Factors)
 		}
 	}
@@ -187,6 +194,9 @@ func (r *Report) writeExcluded(p *page) {
 }
 
 func (x *Exclusion) wouldText() string {
+	if x.Reported != nil {
+		return x.Reported.text()
+	}
 	if x.WouldScore != nil {
 		return "would have scored " + decimal(*x.WouldScore, 4)
 	}
@@ -253,6 +263,10 @@ func (c *Change) text() string {
 }
 
 func (r *Report) writeOutcome(p *page) {
+	if r.Origin != nil {
+		r.writeOriginOutcome(p)
+		return
+	}
 	o := &r.Outcome
 	tone := Plain
 	if o.State == OutcomeUnknown {

@@ -47,6 +47,12 @@ func (r *Report) about() string {
 	if r.Adapter != "" && r.Adapter != r.Model {
 		about += ", adapter " + r.Adapter
 	}
+	if r.Origin != nil && r.Origin.Profile != "" {
+		about += ", " + r.Origin.Kind + " profile " + r.Origin.Profile
+	}
+	if r.Origin != nil && r.PromptTokens == 0 { // not known
+		return strings.TrimPrefix(about, ", ")
+	}
 	return about + ", " + count(r.PromptTokens, "token")
 }
 
@@ -90,6 +96,9 @@ func (r *Report) reasons() string {
 	counts := map[string]int{}
 	for i := range r.Excluded {
 		counts[r.Excluded[i].Reason]++
+	}
+	if r.Origin != nil {
+		return strings.Join(r.otherReasons(), ", ")
 	}
 	var parts []string
 	for reason := score.NotReady; reason <= score.QueueFull; reason++ {
@@ -140,6 +149,9 @@ func (r *Report) tied() string {
 	out := ", the same as " + r.Ties.Pods[1]
 	if more := r.Ties.Tied - 2; more > 0 {
 		out += fmt.Sprintf(" and %d more", more)
+	}
+	if r.Origin != nil {
+		return out + r.drawn()
 	}
 	winner, second := &r.Candidates[0], &r.Candidates[1]
 	switch r.Ties.By {

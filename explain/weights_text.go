@@ -8,6 +8,10 @@ import (
 
 // writeWeights tells the weights and what follows from them.
 func (r *Report) writeWeights(p *page) {
+	if r.Origin != nil {
+		r.writeOriginWeights(p)
+		return
+	}
 	w := &r.Weights
 	parts := []string{
 		"cache " + weightText(w.Cache), "load " + weightText(w.Load), "queue " + weightText(w.Queue),
