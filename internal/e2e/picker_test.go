@@ -26,6 +26,7 @@ type picker struct {
 
 // addresses are what serve writes to its --addr-file.
 type addresses struct {
+	Gateway string `json:"gateway"`
 	Extproc string `json:"extproc"`
 	Health  string `json:"health"`
 	Metrics string `json:"metrics"`
