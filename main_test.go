@@ -32,6 +32,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logs, err := filepath.Abs("internal/llmdlog/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -39,6 +43,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("FLEET", decisions)
+			env.Setenv("LLMD", logs)
 			for _, listener := range []string{"GATEWAY", "EXTPROC", "HEALTH", "METRICS", "ADMIN", "REPORT"} {
 				env.Setenv("EPPCTL_"+listener+"_ADDR", "127.0.0.1:0") // wherever there is room
 			}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,7 +14,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
-	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/source"
 )
 
 const decisionsLong = `List recent decisions, newest first.
@@ -23,11 +23,12 @@ Use it to find a request to explain, or to export decisions as JSON Lines: the
 records can be explained and replayed later, without the picker.`
 
 type decisionsFlags struct {
-	router    router
-	file      string
+	from      origin
 	output    string
 	noHeaders bool
 	replay    bool
+	watch     bool
+	interval  time.Duration
 	filter    admin.Filter
 }
 
@@ -44,6 +45,10 @@ func newDecisions(s *cli.Streams) *cobra.Command {
 			# What went to one pod in the last ten minutes
 			eppctl decisions --pod sim-2 --since 10m
 
+			# What failed, and what a pod was left out of, as it happens
+			eppctl decisions --status 5xx --watch
+			eppctl decisions --excluded sim-2 --watch
+
 			# Export everything that is recorded
 			eppctl decisions -o jsonl > decisions.jsonl
 
@@ -54,10 +59,7 @@ func newDecisions(s *cli.Streams) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, s) },
 	}
-	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
-		f.router.register(fs)
-		fs.StringVarP(&f.file, "file", "f", "", "read decisions from this `FILE` of JSON Lines, - for standard input")
-	})
+	flagGroup(c, "Where from", f.from.register)
 	flagGroup(c, "Which", func(fs *pflag.FlagSet) {
 		fs.StringVar(&f.filter.Pod, "pod", "", "only picks of the pod `NAME`")
 		fs.StringVar(&f.filter.Model, "model", "", "only requests for the model `NAME`")
@@ -67,136 +69,108 @@ func newDecisions(s *cli.Streams) *cobra.Command {
 		fs.BoolVar(&f.filter.Ties, "ties", false, "only ties in the score")
 		fs.BoolVar(&f.filter.Relaxed, "relaxed", false, "only decisions with every queue full")
 		fs.BoolVar(&f.filter.Refused, "refused", false, "only requests that no pod got")
-		fs.IntVar(&f.filter.Limit, "limit", 0, "at most `N` (default 50; all for jsonl and --replay)")
+		fs.BoolVar(&f.filter.Stale, "stale", false, "only those whose engine had fewer cached tokens than predicted")
+		fs.StringVar(&f.filter.Excluded, "excluded", "", "only decisions that the pod `NAME` was left out of")
+		fs.Float64Var(&f.filter.CacheBelow, "cache-below", 0, "only picks of a pod that held less than this `RATIO` of the prompt, from 0 to 1")
+		fs.Float64Var(&f.filter.MinMargin, "min-margin", 0, "only picks that were ahead by `X` or more")
+		fs.StringVar(&f.filter.Status, "status", "", "only requests that ended with the HTTP `STATUS`: 429, or a class like 5xx")
+		fs.IntVar(&f.filter.Limit, "limit", 0, "at most `N` (default 50; all for jsonl and --replay; 20 to begin with for --watch)")
 	})
 	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
 		fs.StringVarP(&f.output, "output", "o", "", "output `FORMAT`: table, wide, json, yaml, jsonl or name")
 		fs.BoolVar(&f.noHeaders, "no-headers", false, "tables without their first line")
 		fs.BoolVar(&f.replay, "replay", false, "replay them in place of a list; status 1 when one comes out otherwise")
+		fs.BoolVarP(&f.watch, "watch", "w", false, "go on with new ones as their requests end, until interrupted")
+		fs.DurationVar(&f.interval, "interval", defaultInterval, "with --watch, ask every `DURATION`")
 	})
 	_ = c.RegisterFlagCompletionFunc("output", oneOf("table", "wide", "json", "yaml", "jsonl", "name"))
 	_ = c.RegisterFlagCompletionFunc("pod", f.completePod(s)) // fails only for a flag that is not there
 	return c
 }
 
-// defaultLimit is how many decisions a list shows.
-const defaultLimit = 50
+const (
+	defaultLimit    = 50 // of a list
+	watchLimit      = 20 // of what --watch begins with
+	defaultInterval = 2 * time.Second
+	minInterval     = 100 * time.Millisecond
+)
 
 func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
 	format, err := cli.ParseFormat(f.output, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONL, cli.FormatName)
 	if err != nil {
 		return usage(err, c)
 	}
-	if f.filter.Limit < 0 {
-		return usage(fmt.Errorf("--limit: must not be negative, got %d", f.filter.Limit), c)
-	}
-	if f.replay && (format == cli.FormatJSONL || format == cli.FormatName) {
-		return usage(fmt.Errorf("--replay: has no output format %s; there are table, json and yaml", f.output), c)
-	}
-	if f.filter.Limit == 0 && format != cli.FormatJSONL && !f.replay {
-		f.filter.Limit = defaultLimit
-	}
-	q, err := f.query(s.Now())
-	if err != nil {
+	if err := f.check(c, s, format); err != nil {
 		return usage(err, c)
 	}
+	src, done, err := f.from.open(c.Context(), s)
+	if err != nil {
+		return err
+	}
+	defer done()
 	printer := cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}
+	want := source.Want{Filter: f.filter, AnyOrder: f.replay}
 	if f.replay {
-		out := newReplayPrinter(printer, f.from())
-		if err := f.each(c, s, q, out.add); err != nil {
-			return err
+		out := newReplayPrinter(printer, f.from.flags())
+		if _, err := src.Each(c.Context(), want, out.add); err != nil {
+			return sourceError(err)
 		}
 		return out.finish()
 	}
-	out := &decisionsPrinter{printer: printer, rows: []explain.Row{}}
+	out := &decisionsPrinter{printer: printer, limit: f.filter.Limit, rows: []explain.Row{}}
 	out.start()
-	if err := f.each(c, s, q, out.add); err != nil {
-		return err
+	if f.watch {
+		return sourceError(source.Watch(c.Context(), src, want, f.interval, source.Options{Warn: warner(s)}, out.batch))
+	}
+	if out.more, err = src.Each(c.Context(), want, out.add); err != nil {
+		return sourceError(err)
 	}
 	return out.finish()
 }
 
-// from are the flags that say where the decisions come from.
-func (f *decisionsFlags) from() []string {
+// check refuses what does not go together, and sets the limit that is not given.
+func (f *decisionsFlags) check(c *cobra.Command, s *cli.Streams, format cli.Format) error {
+	stream := format == cli.FormatJSONL || format == cli.FormatName
 	switch {
-	case f.file != "":
-		return []string{"-f", f.file}
-	case f.router.server != "":
-		return []string{"--" + serverFlag, f.router.server}
+	case f.filter.Limit < 0:
+		return fmt.Errorf("--limit: must not be negative, got %d", f.filter.Limit)
+	case f.replay && stream:
+		return fmt.Errorf("--replay: has no output format %s; there are table, json and yaml", f.output)
+	case !f.watch && c.Flags().Changed("interval"):
+		return errors.New("--interval: has a meaning with --watch alone")
+	case f.watch && f.interval < minInterval:
+		return fmt.Errorf("--interval: must be at least %s, got %s", minInterval, f.interval)
+	case f.watch && f.from.file != "":
+		return errors.New("--watch: asks a picker; -f reads what is there and ends")
+	case f.watch && (format == cli.FormatJSON || format == cli.FormatYAML):
+		return fmt.Errorf("--watch: has no output format %s, which is one document; there are table, wide, jsonl and name", f.output)
+	case f.watch && (f.replay || f.filter.Since != "" || f.filter.Until != ""):
+		return errors.New("--watch: does not go with --replay, --since and --until")
 	}
-	return nil
+	switch {
+	case f.filter.Limit > 0 || f.replay:
+	case f.watch:
+		f.filter.Limit = watchLimit
+	case format != cli.FormatJSONL:
+		f.filter.Limit = defaultLimit
+	}
+	_, err := f.filter.Query(s.Now())
+	if e, ok := errors.AsType[*admin.FilterError](err); ok {
+		return fmt.Errorf("--%s: %w", filterFlag(e.Field), e.Err)
+	}
+	return err
 }
 
-// each visits the decisions of the file or the picker.
-func (f *decisionsFlags) each(c *cobra.Command, s *cli.Streams, q record.Query, visit func(*explain.Record) error) error {
-	if f.file == "" {
-		client, err := f.router.connect(c.Context(), s)
-		if err != nil {
-			return err
+// filterFlag is the flag that sets a field of a filter: --min-margin for minMargin.
+func filterFlag(field string) string {
+	var b strings.Builder
+	for _, r := range field {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
 		}
-		defer client.Close()
-		return clientError(client.Walk(c.Context(), f.filter, visit))
+		b.WriteRune(unicode.ToLower(r))
 	}
-	in, err := open(f.file, s)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	if f.replay && q.Limit == 0 { // all of them, in any order: none has to be kept
-		err = record.Each(in, q, visit)
-	} else {
-		err = newestFirst(in, q, visit)
-	}
-	if errors.Is(err, record.ErrTorn) {
-		fmt.Fprintf(s.Err, "eppctl: warning: %s: %v\n", cli.Sanitize(f.file), err)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.file, err)
-	}
-	return nil
-}
-
-// newestFirst visits the decisions of a file in order, which takes all that the
-// query wants into memory. ErrTorn comes after all before the torn line.
-func newestFirst(in io.Reader, q record.Query, visit func(*explain.Record) error) error {
-	list, torn := record.Select(in, q)
-	if torn != nil && !errors.Is(torn, record.ErrTorn) {
-		return torn
-	}
-	for _, rec := range list {
-		if err := visit(rec); err != nil {
-			return err
-		}
-	}
-	return torn
-}
-
-// query is the filter for decisions of a file. Durations count back from now.
-func (f *decisionsFlags) query(now time.Time) (q record.Query, err error) {
-	q = record.Query{
-		Pod: f.filter.Pod, Model: f.filter.Model, Adapter: f.filter.Adapter, Limit: f.filter.Limit,
-		Ties: f.filter.Ties, Relaxed: f.filter.Relaxed, Refused: f.filter.Refused,
-	}
-	if q.Since, err = moment("since", f.filter.Since, now); err != nil {
-		return q, err
-	}
-	q.Until, err = moment("until", f.filter.Until, now)
-	return q, err
-}
-
-func moment(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, fmt.Errorf("--%s: %q is neither a duration like 10m nor a time like 2026-11-30T14:00:00Z", flag, text)
-	}
-	return t, nil
+	return b.String()
 }
 
 // decisionsPrinter prints decisions as they come, where the format allows.
@@ -205,6 +179,23 @@ type decisionsPrinter struct {
 	table   *cli.Table
 	rows    []explain.Row
 	count   int
+	limit   int
+	more    bool // there are more than the limit
+}
+
+// batch adds what is new and prints it.
+func (p *decisionsPrinter) batch(list []*explain.Record) error {
+	for _, rec := range list {
+		if err := p.add(rec); err != nil {
+			return err
+		}
+	}
+	p.rows = p.rows[:0]
+	if len(list) == 0 || p.printer.Format == cli.FormatJSONL || p.printer.Format == cli.FormatName {
+		return nil
+	}
+	defer p.table.Continue()
+	return p.table.Flush()
 }
 
 func (p *decisionsPrinter) start() {
@@ -238,19 +229,25 @@ func (p *decisionsPrinter) add(rec *explain.Record) error {
 	case cli.FormatJSON, cli.FormatYAML:
 		p.rows = append(p.rows, explain.Summarize(rec))
 	case cli.FormatTable, cli.FormatWide, cli.FormatText:
-		p.row(explain.Summarize(rec))
+		row := explain.Summarize(rec)
+		p.rows = append(p.rows, row)
+		tokens := fmt.Sprint(row.Tokens)
+		if rec.Origin != nil && row.Tokens == 0 {
+			tokens = cli.Unknown // the logs of others do not tell
+		}
+		p.row(row, tokens)
 	}
 	return nil
 }
 
-func (p *decisionsPrinter) row(r explain.Row) {
+func (p *decisionsPrinter) row(r explain.Row, tokens string) {
 	// Simulated time runs ahead of the wall's, so there are no ages here.
 	when := r.Time.UTC().Format(rowTimeFormat)
 	if p.printer.Streams.OutIsTerminal {
 		when = r.Time.UTC().Format(rowClockFormat)
 	}
 	p.table.Row(
-		when, r.RequestID, fmt.Sprint(r.Tokens), orNone(r.Picked), number(r.Score, "%.3f"), number(r.Margin, "%+.3f"),
+		when, r.RequestID, tokens, orNone(r.Picked), number(r.Score, "%.3f"), number(r.Margin, "%+.3f"),
 		orNone(r.DecidedBy), orNone(r.Over), cached(r.CachedTokens, r.PredictedCached), whole(r.Status), seconds(r.TTFTSeconds),
 		orNone(strings.Join(r.Flags, ",")), r.Model, seconds(&r.Took), r.DecisionID,
 	)
@@ -265,13 +262,18 @@ const (
 func (p *decisionsPrinter) finish() error {
 	switch p.printer.Format {
 	case cli.FormatJSON, cli.FormatYAML:
-		return p.printer.Document(decisionRows{APIVersion: explain.APIVersion, Kind: "DecisionRows", Items: p.rows})
+		return p.printer.Document(decisionRows{
+			APIVersion: explain.APIVersion, Kind: "DecisionRows", Items: p.rows, More: p.more, Worth: worthALook(p.rows),
+		})
 	case cli.FormatTable, cli.FormatWide, cli.FormatText:
 		if p.count == 0 {
 			_, err := fmt.Fprintln(p.printer.Streams.Err, "no decisions match")
 			return err
 		}
-		return p.table.Flush()
+		if err := p.table.Flush(); err != nil {
+			return err
+		}
+		return p.remarks()
 	case cli.FormatJSONL, cli.FormatName:
 	}
 	return nil
@@ -282,6 +284,8 @@ type decisionRows struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
 	Items      []explain.Row `json:"items"`
+	More       bool          `json:"more"` // than --limit
+	Worth      []worthRow    `json:"worthALook"`
 }
 
 // none stands for a value that there is not, as the runner-up of an only
@@ -333,7 +337,7 @@ func seconds(v *float64) string {
 // completePod offers the pods that the picker knows.
 func (f *decisionsFlags) completePod(s *cli.Streams) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return completePods(c.Context(), s, f.router)
+		return completePods(c.Context(), s, router{server: first(f.from.servers)})
 	}
 }
 

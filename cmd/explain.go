@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,8 +25,7 @@ the raw inputs stand beside every number. Use it when a request was slower than 
 should be, or went to a pod that you did not expect.`
 
 type explainFlags struct {
-	router router
-	file   string
+	from   origin
 	output string
 	nth    int
 	flips  int
@@ -54,7 +51,7 @@ func newExplain(s *cli.Streams) *cobra.Command {
 
 			# For a script
 			eppctl explain latest -o json
-`+whatIfExamples),
+` + whatIfExamples),
 		Annotations: map[string]string{seeAlsoKey: `
 			eppctl decisions          the IDs of recent requests
 			eppctl help causes        what --fail-on can look for
@@ -64,8 +61,7 @@ func newExplain(s *cli.Streams) *cobra.Command {
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, s, args[0]) },
 	}
 	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
-		f.router.register(fs)
-		fs.StringVarP(&f.file, "file", "f", "", "read decisions from this `FILE` of JSON Lines, - for standard input")
+		f.from.register(fs)
 		fs.IntVar(&f.nth, "nth", 1, "decision `N` of a repeated request ID: 1 is the newest")
 	})
 	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
@@ -141,42 +137,21 @@ func (f *explainFlags) columns(s *cli.Streams) int {
 	return 120
 }
 
-// find gets the record from the file or the picker.
+// find gets the record from where it is.
 func (f *explainFlags) find(ctx context.Context, s *cli.Streams, id string) (*explain.Record, int, error) {
-	if f.file != "" {
-		in, err := open(f.file, s)
-		if err != nil {
-			return nil, 0, err
-		}
-		defer in.Close()
-		rec, count, err := record.Search(in, id, f.nth)
-		if err != nil {
-			return nil, 0, fileError(fmt.Errorf("%s: %w", f.file, err))
-		}
-		return rec, count, nil
-	}
-	client, err := f.router.connect(ctx, s)
+	src, done, err := f.from.open(ctx, s)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer client.Close()
-	found, err := client.Decision(ctx, id, f.nth)
+	defer done()
+	found, err := src.Find(ctx, id, f.nth)
 	if err != nil {
-		return nil, 0, clientError(err)
+		return nil, 0, sourceError(err)
 	}
-	return found.Item, found.Count, nil
-}
-
-// open opens a file, or standard input for "-".
-func open(path string, s *cli.Streams) (io.ReadCloser, error) {
-	if path == "-" {
-		return io.NopCloser(s.In), nil
+	if found.Where != "" {
+		fmt.Fprintf(s.Err, "found at %s\n", cli.Sanitize(found.Where))
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, cli.WithHint(err, cli.ExitNotFound, "export decisions with 'eppctl decisions -o jsonl > FILE'")
-	}
-	return f, nil
+	return found.Record, found.Count, nil
 }
 
 // completeTimeout bounds what a completion may take; it is silent on failure.
@@ -188,7 +163,7 @@ func (f *explainFlags) complete(s *cli.Streams) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		list := listForCompletion(c, s, &f.router, admin.Filter{ID: prefix, Limit: 50})
+		list := listForCompletion(c, s, &router{server: first(f.from.servers)}, admin.Filter{ID: prefix, Limit: 50})
 		out := []cobra.Completion{cobra.CompletionWithDesc(record.Latest, "the newest decision")}
 		for _, rec := range list {
 			out = append(out, cobra.CompletionWithDesc(cli.Sanitize(rec.RequestID), cli.Sanitize(rec.Result.Pod)+", "+rec.Time.UTC().Format(rowClockFormat)))

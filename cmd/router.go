@@ -10,7 +10,6 @@ import (
 
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
-	"github.com/eppctl/eppctl/internal/record"
 )
 
 // router is how a client command reaches a picker.
@@ -69,21 +68,6 @@ func clientError(err error) error {
 			code = cli.ExitNotFound
 		}
 		return cli.WithHint(err, code, e.Hint)
-	}
-	return err
-}
-
-// fileError gives an error of reading decisions from a file the same.
-func fileError(err error) error {
-	if e, ok := errors.AsType[*record.MissingError](err); ok {
-		reach := "the file holds no decisions"
-		if e.Read > 0 {
-			reach = fmt.Sprintf("the file holds %d decisions, from %s to %s", e.Read, e.Oldest.Format(timeFormat), e.Newest.Format(timeFormat))
-		}
-		return cli.WithHint(err, cli.ExitNotFound, reach)
-	}
-	if e, ok := errors.AsType[*record.AmbiguousError](err); ok {
-		return ambiguous(err, e.Candidates)
 	}
 	return err
 }

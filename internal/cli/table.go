@@ -40,6 +40,7 @@ type Table struct {
 	columns   []Column
 	index     []int // of each column among the cells of a row
 	rows      [][]Cell
+	widest    []int // of each column in rows that are written already
 	noHeaders bool
 }
 
@@ -101,6 +102,16 @@ func (t *Table) Flush() error {
 	return err
 }
 
+// Continue forgets the rows, for others to be written below them: without a header,
+// and with no column narrower than it was.
+func (t *Table) Continue() {
+	widest := make([]int, len(t.columns))
+	for i := range widest {
+		widest[i] = t.need(i)
+	}
+	t.widest, t.rows, t.noHeaders = widest, nil, true
+}
+
 // slot is the place of one column in a line.
 type slot struct {
 	column int
@@ -131,6 +142,9 @@ func (t *Table) fit() []slot {
 // need is the width of the widest cell of a column.
 func (t *Table) need(column int) int {
 	width := 0
+	if t.widest != nil {
+		width = t.widest[column]
+	}
 	if !t.noHeaders {
 		width = ansi.StringWidth(t.columns[column].Name)
 	}

@@ -136,6 +136,7 @@ var rules = []rule{
 			"github.com/charmbracelet/x/...",     // widths of text, terminal size
 			"github.com/envoyproxy/...",          // what Envoy says: ext_proc, access log
 			"github.com/google/uuid",             // request and decision IDs
+			"github.com/klauspost/compress/zstd", // rotated records and logs
 			"github.com/prometheus/...",          // exposition format, both directions
 			"github.com/spf13/cobra",             // commands
 			"github.com/tinylib/msgp/msgp",       // KV events are msgpack

@@ -22,12 +22,14 @@ import (
 // DefaultFileBytes is the size at which a file is closed and the next one begun.
 const DefaultFileBytes = 64 << 20
 
+// FilePattern is what the names of the files are like.
+const FilePattern = "decisions-*.jsonl"
+
 const (
 	queueLength  = 4096             // handles: some seconds of a busy picker
 	unindexed    = 64               // files that may wait for their index
 	retryEvery   = time.Second      // of wall time, after a failed write
 	warnInterval = 30 * time.Second // of wall time, between two warnings
-	namePattern  = "decisions-*.jsonl"
 	nameTime     = "20060102T150405.000000000Z"
 )
 

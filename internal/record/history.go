@@ -43,7 +43,7 @@ func (p *Past) Passed(n int, oldest, newest time.Time) {
 
 // list is the files of the directory, oldest first.
 func (f *Files) list() ([]string, error) {
-	names, err := filepath.Glob(filepath.Join(escapeGlob(f.cfg.Dir), namePattern))
+	names, err := filepath.Glob(filepath.Join(escapeGlob(f.cfg.Dir), FilePattern))
 	if err != nil {
 		return nil, fmt.Errorf("list files of records: %w", err)
 	}
@@ -183,7 +183,9 @@ func (w *Walker) line(line []byte, whole bool) (bool, error) {
 			return true, nil
 		}
 	} else if !w.Query.mayMatch(line) {
-		w.Seen.Looked++
+		if whole {
+			w.Seen.Looked++
+		}
 		return true, nil
 	}
 	rec, err := decode(line)

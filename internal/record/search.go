@@ -99,8 +99,19 @@ func (f *Finder) Result(nth int) (rec *explain.Record, count int, err error) {
 	return matches[nth-1], len(matches), nil
 }
 
+// newestFirst sorts; of the picks that another picker took for one request, that
+// which it was sent by comes first.
 func newestFirst(list []*explain.Record) {
-	slices.SortStableFunc(list, func(a, b *explain.Record) int { return cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano()) })
+	slices.SortStableFunc(list, func(a, b *explain.Record) int {
+		return cmp.Or(cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano()), part(a)-part(b))
+	})
+}
+
+func part(rec *explain.Record) int {
+	if rec.Origin == nil || rec.Origin.Primary {
+		return 0
+	}
+	return 1
 }
 
 func requestIDs(list []*explain.Record) (ids []string) {

@@ -1,10 +1,7 @@
 package record
 
 import (
-	"bytes"
 	"errors"
-	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,24 +9,19 @@ import (
 	"github.com/eppctl/eppctl/explain"
 )
 
-func lines(t *testing.T, ids ...string) io.Reader {
-	t.Helper()
-	var b bytes.Buffer
-	for i, id := range ids {
-		request, decision, _ := strings.Cut(id, "/")
-		rec := &explain.Record{
-			APIVersion: explain.APIVersion, Kind: explain.KindDecision, RequestID: request, DecisionID: decision,
-			Time: time.Unix(int64(1000+i), 0).UTC(), Policy: explain.PolicyScores,
-			Result: explain.Result{Index: -1},
-		}
-		if err := Encode(&b, rec); err != nil {
-			t.Fatal(err)
-		}
+// find shows decisions (request ID/decision ID, a second apart) to a finder.
+func find(id string, nth int, shown ...string) (*explain.Record, int, error) {
+	f := Finder{ID: id}
+	for i, ids := range shown {
+		request, decision, _ := strings.Cut(ids, "/")
+		rec := &explain.Record{RequestID: request, DecisionID: decision, Time: time.Unix(int64(1000+i), 0).UTC()}
+		f.Past.Passed(1, rec.Time, rec.Time)
+		f.See(rec)
 	}
-	return &b
+	return f.Result(nth)
 }
 
-func TestSearch(t *testing.T) {
+func TestFinder(t *testing.T) {
 	for _, tc := range []struct {
 		name, id string
 		nth      int
@@ -45,129 +37,52 @@ func TestSearch(t *testing.T) {
 		{"latest", Latest, 0, "d5", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rec, count, err := Search(lines(t, "abc/d1", "ab/d2", "twice/d3", "twice/d4", "xyz/d5"), tc.id, tc.nth)
+			rec, count, err := find(tc.id, tc.nth, "abc/d1", "ab/d2", "twice/d3", "twice/d4", "xyz/d5")
 			if err != nil || rec.DecisionID != tc.want || count != tc.count {
-				t.Errorf("Search(%q, %d) = %+v, %d, %v; want %s, %d", tc.id, tc.nth, rec, count, err, tc.want, tc.count)
+				t.Errorf("find(%q, %d) = %+v, %d, %v; want %s, %d", tc.id, tc.nth, rec, count, err, tc.want, tc.count)
 			}
 		})
 	}
 	t.Run("latest is the newest, whatever a client has called its request", func(t *testing.T) {
-		if rec, _, err := Search(lines(t, "latest/d1", "abc/d2"), Latest, 0); err != nil || rec.DecisionID != "d2" {
+		if rec, _, err := find(Latest, 0, "latest/d1", "abc/d2"); err != nil || rec.DecisionID != "d2" {
 			t.Errorf("%+v, %v; want d2", rec, err)
 		}
 	})
 	t.Run("ambiguous", func(t *testing.T) {
-		_, _, err := Search(lines(t, "abc/d1", "abd/d2"), "ab", 0)
+		_, _, err := find("ab", 0, "abc/d1", "abd/d2")
 		e, ok := errors.AsType[*AmbiguousError](err)
 		if !ok || len(e.Candidates) != 2 || e.Candidates[0] != "abd" {
 			t.Errorf("error %v, want both candidates, newest first", err)
 		}
 	})
 	t.Run("missing says what was read", func(t *testing.T) {
-		_, _, err := Search(lines(t, "abc/d1", "abd/d2"), "zz", 0)
+		_, _, err := find("zz", 0, "abc/d1", "abd/d2")
 		e, ok := errors.AsType[*MissingError](err)
 		if !ok || e.Read != 2 || !e.Oldest.Before(e.Newest) {
 			t.Errorf("error %#v", err)
 		}
 	})
 	t.Run("nothing at all", func(t *testing.T) {
-		if _, _, err := Search(strings.NewReader(""), Latest, 0); err == nil {
+		if _, _, err := find(Latest, 0); err == nil {
 			t.Error("no error")
 		}
 	})
-}
-
-func TestEach(t *testing.T) {
-	visited := func(r io.Reader, q Query, stop string) (ids []string, err error) {
-		err = Each(r, q, func(rec *explain.Record) error {
-			ids = append(ids, rec.DecisionID)
-			if rec.DecisionID == stop {
-				return errStop
-			}
-			return nil
-		})
-		return ids, err
-	}
-	all := func() io.Reader { return lines(t, "abc/d1", "ab/d2", "twice/d3", "twice/d4") }
-	torn := io.MultiReader(lines(t, "abc/d1", "ab/d2"), strings.NewReader(`{"apiVersion":"eppctl/v1","ki`))
-	broken := io.MultiReader(lines(t, "abc/d1"), strings.NewReader("nonsense\n"), lines(t, "ab/d2"))
-	for _, tc := range []struct {
-		name string
-		in   io.Reader
-		q    Query
-		stop string
-		want []string
-		err  string
-	}{
-		{"in the order of the file", all(), Query{}, "", []string{"d1", "d2", "d3", "d4"}, ""},
-		{"a limit does not count", all(), Query{Limit: 1}, "", []string{"d1", "d2", "d3", "d4"}, ""},
-		{"only what the query wants", all(), Query{Since: time.Unix(1002, 0)}, "", []string{"d3", "d4"}, ""},
-		{"an ID as a prefix", all(), Query{ID: "ab"}, "", []string{"d1", "d2"}, ""},
-		{"until visit has enough", all(), Query{}, "d2", []string{"d1", "d2"}, errStop.Error()},
-		{"all before a torn line", torn, Query{}, "", []string{"d1", "d2"}, "line 3: " + ErrTorn.Error()},
-		{"up to a line that is none", broken, Query{}, "", []string{"d1"}, "line 2: "},
-		{"nothing", strings.NewReader(""), Query{}, "", nil, ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, err := visited(tc.in, tc.q, tc.stop)
-			if !slices.Equal(got, tc.want) || (err != nil) != (tc.err != "") || (err != nil && !strings.HasPrefix(err.Error(), tc.err)) {
-				t.Errorf("visited %v, %v; want %v, %q", got, err, tc.want, tc.err)
-			}
-		})
-	}
-}
-
-var errStop = errors.New("enough")
-
-// Each holds one decision at a time: a reader that makes lines as they are read
-// never gets ahead of the visits by more than its buffer.
-func TestEachStreams(t *testing.T) {
-	const decisions = 2000
-	var one bytes.Buffer
-	if _, err := one.ReadFrom(lines(t, "abc/d1")); err != nil {
-		t.Fatal(err)
-	}
-	read, visits, ahead := 0, 0, 0
-	in := readerFunc(func(p []byte) (int, error) {
-		if read == decisions {
-			return 0, io.EOF
+	t.Run("more than are kept: the newest are", func(t *testing.T) {
+		shown := make([]string, 5*maxMatches)
+		for i := range shown {
+			shown[i] = "same/d"
 		}
-		read++
-		return copy(p, one.Bytes()), nil
+		shown[len(shown)-1] = "same/last"
+		if rec, count, err := find("same", 1, shown...); err != nil || rec.DecisionID != "last" || count < maxMatches {
+			t.Errorf("%+v, %d, %v", rec, count, err)
+		}
 	})
-	err := Each(in, Query{}, func(*explain.Record) error {
-		visits++
-		ahead = max(ahead, read-visits)
-		return nil
+	t.Run("of the picks for one request the primary one", func(t *testing.T) {
+		f := Finder{ID: "a"}
+		f.See(&explain.Record{RequestID: "a", DecisionID: "prefill", Origin: &explain.Origin{}})
+		f.See(&explain.Record{RequestID: "a", DecisionID: "decode", Origin: &explain.Origin{Primary: true}})
+		if rec, count, err := f.Result(1); err != nil || rec.DecisionID != "decode" || count != 2 {
+			t.Errorf("%+v, %d, %v; want decode of 2", rec, count, err)
+		}
 	})
-	if err != nil || visits != decisions || ahead > 1 {
-		t.Errorf("%d visits, at most %d lines ahead of them, %v; want %d and 1", visits, ahead, err, decisions)
-	}
-}
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-func TestSelect(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		q    Query
-		want []string
-	}{
-		{"newest first", Query{}, []string{"d5", "d4", "d3", "d2", "d1"}},
-		{"the newest of many", Query{Limit: 2}, []string{"d5", "d4"}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			in := io.MultiReader(lines(t, "a/d1", "b/d2", "c/d3", "d/d4", "e/d5"), strings.NewReader(`{"torn`))
-			list, err := Select(in, tc.q)
-			var got []string
-			for _, rec := range list {
-				got = append(got, rec.DecisionID)
-			}
-			if !errors.Is(err, ErrTorn) || !slices.Equal(got, tc.want) {
-				t.Errorf("selected %v, %v; want %v and the torn line", got, err, tc.want)
-			}
-		})
-	}
 }

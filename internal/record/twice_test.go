@@ -3,6 +3,7 @@ package record_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"testing"
@@ -48,20 +49,24 @@ func TestLogReplayedTwice(t *testing.T) {
 // as JSON and as text.
 func replayed(t *rapid.T, log io.Reader) (picks []int, reports []byte) {
 	var out bytes.Buffer
-	err := record.Each(log, record.Query{}, func(rec *explain.Record) error {
+	in := record.NewReader(log)
+	for {
+		rec, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return picks, out.Bytes()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		verdict, _, d := explain.Replay(rec)
 		if !verdict.Identical || !verdict.Sealed {
 			t.Fatalf("replay of %s: %+v", rec.DecisionID, verdict)
 		}
 		picks = append(picks, d.Winner)
 		report := explain.Explain(rec, explain.Options{Flips: 3})
-		if err := json.NewEncoder(&out).Encode(report); err != nil {
-			return err
+		err = errors.Join(json.NewEncoder(&out).Encode(report), report.Text(&out, explain.TextOptions{Width: 100, Wide: true}))
+		if err != nil {
+			t.Fatal(err)
 		}
-		return report.Text(&out, explain.TextOptions{Width: 100, Wide: true})
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	return picks, out.Bytes()
 }

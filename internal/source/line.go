@@ -1,0 +1,97 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/record"
+)
+
+// maxPrefix is how far into a line its JSON may begin: behind a timestamp, a pod's
+// name and the like.
+const maxPrefix = 512
+
+// body is a line without what 'kubectl logs --prefix', '--timestamps' or a shipper
+// of logs put before its JSON; nil when there is no JSON in it.
+func body(line []byte) []byte {
+	line = bytes.TrimSpace(line)
+	at := bytes.IndexByte(line[:min(len(line), maxPrefix)], '{')
+	if at < 0 || at > 0 && line[at-1] != ' ' && line[at-1] != '\t' {
+		return nil
+	}
+	return line[at:]
+}
+
+// runtime joins the parts in which a container runtime writes long lines to the
+// node's files: "TIME stderr P …" up to "TIME stderr F …" in CRI's format, and
+// {"log":"…"} in Docker's.
+type runtime struct {
+	parts map[string][]byte // by stream
+}
+
+// join returns the line that is whole with this one; false while parts of it are
+// missing. A line that no runtime wrote is itself.
+func (r *runtime) join(line []byte) ([]byte, bool) {
+	stream, text, last, ok := cutCRI(line)
+	if !ok {
+		stream, text, last, ok = cutDocker(line)
+	}
+	switch waiting := r.parts[stream]; {
+	case !ok:
+		return line, true
+	case last && len(waiting) == 0:
+		return text, true
+	case len(waiting)+len(text) > record.MaxLine:
+		r.parts[stream] = nil // what is left of it is no line that is known
+		return text, last
+	case !last:
+		r.keep(stream, text)
+		return nil, false
+	default:
+		r.keep(stream, text)
+		whole := r.parts[stream]
+		r.parts[stream] = nil
+		return whole, true
+	}
+}
+
+func (r *runtime) keep(stream string, text []byte) {
+	if r.parts == nil {
+		r.parts = map[string][]byte{}
+	}
+	r.parts[stream] = append(r.parts[stream], text...)
+}
+
+func cutCRI(line []byte) (stream string, text []byte, last, ok bool) {
+	head, rest, _ := bytes.Cut(line, []byte(" "))
+	name, rest, _ := bytes.Cut(rest, []byte(" "))
+	tag, text, found := bytes.Cut(rest, []byte(" "))
+	if !found || len(tag) != 1 || tag[0] != 'F' && tag[0] != 'P' {
+		return "", nil, false, false
+	}
+	if _, err := time.Parse(time.RFC3339Nano, string(head)); err != nil {
+		return "", nil, false, false
+	}
+	switch string(name) {
+	case "stdout":
+		stream = "stdout"
+	case "stderr":
+		stream = "stderr"
+	default:
+		return "", nil, false, false
+	}
+	return stream, bytes.TrimSuffix(text, []byte("\n")), tag[0] == 'F', true
+}
+
+func cutDocker(line []byte) (stream string, text []byte, last, ok bool) {
+	if !bytes.HasPrefix(line, []byte(`{"log":"`)) {
+		return "", nil, false, false
+	}
+	var entry struct{ Log, Stream string }
+	if json.Unmarshal(line, &entry) != nil || entry.Stream != "stdout" && entry.Stream != "stderr" {
+		return "", nil, false, false
+	}
+	text, last = bytes.CutSuffix([]byte(entry.Log), []byte("\n"))
+	return entry.Stream, text, last, true
+}

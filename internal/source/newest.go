@@ -1,0 +1,149 @@
+package source
+
+import (
+	"bytes"
+	"cmp"
+	"container/heap"
+	"errors"
+	"slices"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/record"
+)
+
+const (
+	// maxRecords and maxCandidates bound what is sorted at a time. Decisions come in
+	// the order of completion; one that took long may be so many places late.
+	maxRecords    = 1024
+	maxCandidates = 1 << 16
+	// maxHeld bounds what is kept of a text that can only be read forwards, in bytes.
+	maxHeld = 256 << 20
+)
+
+// newest sorts decisions that come nearly newest first, and hands them on.
+type newest struct {
+	limit int // 0 = none
+	visit func(*explain.Record) error
+
+	waiting    byTime
+	candidates int
+	visited    int
+	more       bool
+}
+
+var errEnough = errors.New("the limit is reached")
+
+// add takes one more. [errEnough] says that no more are wanted.
+func (n *newest) add(rec *explain.Record) error {
+	heap.Push(&n.waiting, rec)
+	n.candidates += len(rec.Candidates)
+	for len(n.waiting) > maxRecords || n.candidates > maxCandidates && len(n.waiting) > 1 {
+		if err := n.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush hands on what is left.
+func (n *newest) flush() error {
+	for len(n.waiting) > 0 {
+		if err := n.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *newest) next() error {
+	rec := heap.Pop(&n.waiting).(*explain.Record)
+	n.candidates -= len(rec.Candidates)
+	if n.limit > 0 && n.visited == n.limit {
+		n.more = true
+		return errEnough
+	}
+	n.visited++
+	return n.visit(rec)
+}
+
+// byTime is a heap whose first is the newest.
+type byTime []*explain.Record
+
+func (h byTime) Len() int           { return len(h) }
+func (h byTime) Less(i, j int) bool { return h[i].Time.After(h[j].Time) }
+func (h byTime) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements [heap.Interface].
+func (h *byTime) Push(rec any) { *h = append(*h, rec.(*explain.Record)) }
+
+// Pop implements [heap.Interface].
+func (h *byTime) Pop() any {
+	last := len(*h) - 1
+	rec := (*h)[last]
+	(*h)[last], *h = nil, (*h)[:last]
+	return rec
+}
+
+// held keeps the decisions of a text that is read forwards: the newest few when
+// there is a limit, else all, as lines, up to [maxHeld].
+type held struct {
+	limit   int
+	newest  []*explain.Record
+	lines   []heldLine
+	bytes   int
+	crowded bool
+}
+
+type heldLine struct {
+	nanos int64
+	text  []byte
+}
+
+// add keeps one; false when there is no room.
+func (h *held) add(rec *explain.Record) bool {
+	if h.limit > 0 {
+		h.newest = append(h.newest, rec)
+		if keep := h.limit + 1; len(h.newest) >= 2*keep+maxRecords { // one more shows that there are more
+			h.sort()
+			h.newest = slices.Clone(h.newest[:keep])
+		}
+		return true
+	}
+	var line bytes.Buffer
+	if record.Encode(&line, rec) != nil || h.bytes+line.Len() > maxHeld {
+		h.crowded = true
+		return false
+	}
+	h.bytes += line.Len()
+	h.lines = append(h.lines, heldLine{rec.Time.UnixNano(), line.Bytes()})
+	return true
+}
+
+func (h *held) sort() {
+	slices.SortStableFunc(h.newest, func(a, b *explain.Record) int { return cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano()) })
+}
+
+// each visits what is kept, newest first, or when it became too much in the order
+// in which it came.
+func (h *held) each(visit func(*explain.Record) error) error {
+	h.sort()
+	for _, rec := range h.newest {
+		if err := visit(rec); err != nil {
+			return err
+		}
+	}
+	if !h.crowded {
+		slices.SortStableFunc(h.lines, func(a, b heldLine) int { return cmp.Compare(b.nanos, a.nanos) })
+	}
+	for _, line := range h.lines {
+		rec, err := record.Decode(record.Line{Text: line.text, Whole: true})
+		if err != nil {
+			return err
+		}
+		if err := visit(rec); err != nil {
+			return err
+		}
+	}
+	h.lines = nil
+	return nil
+}

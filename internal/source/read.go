@@ -1,0 +1,230 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/llmdlog"
+	"github.com/eppctl/eppctl/internal/record"
+)
+
+// reading is one text, or several that follow each other as a rotated log's files
+// do, read from beginning to end.
+type reading struct {
+	opts *Options
+	name string // of the source
+	q    record.Query
+	emit func(*explain.Record) error // takes decisions that may be wanted
+
+	past record.Past
+	ours pickLog
+	llmd *llmdlog.Parser
+
+	known    bool // some line was one that is known
+	stranger error
+}
+
+func newReading(opts *Options, name string, q record.Query, emit func(*explain.Record) error) *reading {
+	return &reading{opts: opts, name: name, q: q, emit: emit, ours: pickLog{id: q.ID}, llmd: llmdlog.New(llmdlog.Options{Weights: opts.Weights})}
+}
+
+// skips are the lines of one text that were not what they should be.
+type skips struct {
+	known   int // lines that are
+	log     bool
+	damaged int
+	other   int
+	first   error // of the damaged ones, else of the others
+}
+
+func (s *skips) damage(err error) {
+	if s.damaged++; s.damaged == 1 {
+		s.first = err
+	}
+}
+
+func (s *skips) stranger(err error) {
+	if s.other++; s.first == nil {
+		s.first = err
+	}
+}
+
+// text reads one text to its end.
+func (r *reading) text(ctx context.Context, name string, in io.Reader) error {
+	var s skips
+	unpacked, err := decompress(in)
+	if err != nil {
+		s.damage(err)
+		r.conclude(name, &s)
+		return nil
+	}
+	defer unpacked.Close()
+	var run runtime
+	for lines := record.NewReader(unpacked); ; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		line, err := lines.Line()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if _, long := errors.AsType[*record.LineError](err); err != nil && !long {
+			s.damage(err) // what stands before it has been read
+			break
+		}
+		if err != nil {
+			s.damage(err)
+			continue
+		}
+		if whole, ok := run.join(line.Text); ok {
+			line.Text = whole
+			if err := r.line(line, &s); err != nil {
+				return err
+			}
+		}
+	}
+	r.conclude(name, &s)
+	return nil
+}
+
+// line takes one line for what it is. Its error is that of emit.
+func (r *reading) line(line record.Line, s *skips) error {
+	text := body(line.Text)
+	switch {
+	case len(bytes.TrimSpace(line.Text)) == 0:
+		return nil
+	case bytes.HasPrefix(text, []byte(`{"apiVersion"`)) || bytes.HasPrefix(text, []byte(`{ "apiVersion"`)):
+		line.Text = text
+		return r.decision(line, s)
+	case r.ours.looks(text):
+		s.known, s.log = s.known+1, true
+		done, err := r.ours.line(text)
+		if err != nil {
+			s.damage(&record.LineError{Line: line.Number, Err: err})
+		}
+		return r.fromLog(done)
+	case llmdlog.Looks(line.Text):
+		s.known, s.log = s.known+1, true
+		r.llmd.Line(bytes.TrimRight(line.Text, "\r\n"))
+		return r.fromLog(r.llmd.Take())
+	}
+	s.stranger(&record.LineError{Line: line.Number, Err: stranger(line)})
+	return nil
+}
+
+// stranger says why a line is none that is known.
+func stranger(line record.Line) error {
+	if bytes.IndexByte(line.Text, 0) >= 0 {
+		return errors.New("binary: neither decisions as JSON Lines nor a log")
+	}
+	if _, err := record.Decode(line); err != nil && bytes.HasPrefix(bytes.TrimSpace(line.Text), []byte("{")) {
+		return errors.Unwrap(err)
+	}
+	return errors.New("neither a decision nor a line of a log that is known: eppctl's own, or that of llm-d's picker")
+}
+
+func (r *reading) decision(line record.Line, s *skips) error {
+	if line.Whole {
+		if wanted, arrival := r.q.Passes(line.Text); !wanted && !arrival.IsZero() {
+			s.known++
+			r.past.Passed(1, arrival, arrival)
+			return nil
+		}
+	}
+	rec, err := record.Decode(line)
+	if err != nil {
+		s.damage(err)
+		return nil
+	}
+	s.known++
+	r.past.Passed(1, rec.Time, rec.Time)
+	return r.emit(rec)
+}
+
+func (r *reading) fromLog(done []*explain.Record) error {
+	for _, rec := range done {
+		r.past.Passed(1, rec.Time, rec.Time)
+		if err := r.emit(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conclude says what was skipped of a text. In a log lines of others are to be
+// expected. A text without a line that is known is an error, unless there are
+// other texts.
+func (r *reading) conclude(name string, s *skips) {
+	if s.first == nil {
+		return
+	}
+	first := fmt.Errorf("%s: %w", name, s.first)
+	if s.known == 0 {
+		if r.stranger == nil {
+			r.stranger = first
+		} else {
+			r.opts.warn("skipped: %v", first)
+		}
+		return
+	}
+	r.known = true
+	skipped := s.damaged + s.other
+	if s.log {
+		skipped = s.damaged
+	}
+	switch {
+	case skipped == 1:
+		r.opts.warn("%v", first)
+	case skipped > 1:
+		r.opts.warn("%s: %d lines skipped, the first is %v", name, skipped, s.first)
+	}
+}
+
+// close ends the last log.
+func (r *reading) close() error {
+	if err := r.fromLog(r.llmd.Close()); err != nil {
+		return err
+	}
+	if n := r.llmd.Stats().Malformed; n > 0 {
+		r.opts.warn("%s: lines of the log that are cut off or too long were skipped: %d", r.name, n)
+	}
+	return r.fromLog(r.ours.close())
+}
+
+// level says what a log without decisions was written at; nil when that is no
+// reason.
+func (r *reading) level() error {
+	if e := r.ours.level(r.name); e != nil {
+		return e
+	}
+	stats := r.llmd.Stats()
+	if stats.Records > 0 || stats.Lines == 0 || stats.Level == 0 || stats.Level >= neededVerbosity {
+		return nil
+	}
+	return &LevelError{
+		Name: r.name, Level: fmt.Sprintf("-v=%d", stats.Level), Needed: fmt.Sprintf("-v=%d", neededVerbosity),
+		How: llmdlog.HowToSet,
+	}
+}
+
+// neededVerbosity is the -v of llm-d's picker that logs scores.
+const neededVerbosity = 4
+
+// why says why a request has no pick in a log, or else how that may be.
+func (r *reading) why(id string) (why, hint string) {
+	if r.ours.trace != "" {
+		return r.ours.trace + ", but what that was decided from is logged at level debug only", ""
+	}
+	if r.llmd.Stats().Lines == 0 {
+		return "", ""
+	}
+	reason, known := r.llmd.Absent(id)
+	if known {
+		return reason, ""
+	}
+	return "", reason
+}
