@@ -62,28 +62,22 @@ func (p *Parser) Absent(id string) (reason string, ok bool) {
 }
 
 // HowToSet says how a picker is made to log what records are made of.
-const HowToSet = "set -v=4 (in the llm-d charts router.epp.flags.v=4, or the flag in the container's args) and let the picker restart"
+const HowToSet = "set -v=4 (helm: router.epp.flags.v=4, in older charts inferenceExtension.flags.v=4; " +
+	"else the flag in the container's args) and let the picker restart"
 
 // why says why a request has no record.
 func (r *request) why() string {
-	level := r.proc.verbosity()
 	switch {
 	case r.rejection != "":
 		return "rejected: " + r.rejection + r.emptied()
 	case r.mixed:
 		return "several requests of this ID were decided at the same time, and their lines can't be told apart"
-	case r.done && len(r.runs) > 0 && level < 4:
-		return fmt.Sprintf("picked %s, but at log level %d neither candidates nor scores are logged: %s", r.endpoint, level, HowToSet)
 	case r.done:
-		return fmt.Sprintf("picked %s, but the log has not all lines of the decision: it begins in the middle of it, or lines were lost", r.endpoint)
-	case !r.passed.IsZero() && len(r.runs) == 0 && level < 4:
-		return fmt.Sprintf("at log level %d picks are not logged: %s", max(level, 2), HowToSet)
-	case len(r.runs) > 0 && r.emptied() != "":
-		return "no pick" + r.emptied()
-	case len(r.runs) > 0 && !r.began:
-		return "the log begins in the middle of its decision"
+		return "picked " + r.endpoint + ", but " + r.unseen()
 	case len(r.runs) > 0:
-		return "the lines of its decision are not all there: lines were lost, or the log ends before"
+		return r.undecided()
+	case !r.passed.IsZero() && r.proc.verbosity() < 4:
+		return fmt.Sprintf("at log level %d picks are not logged: %s", r.proc.verbosity(), HowToSet)
 	case !r.began:
 		return "only a part of its lines is in the log, which begins after its decision or ends before"
 	case !r.end.IsZero():
@@ -92,6 +86,25 @@ func (r *request) why() string {
 		return "it arrived, but nothing was decided: cancelled while it waited, or the log ends before"
 	}
 	return "only its arrival is in the log: cancelled before the end of its body, or the log ends before"
+}
+
+// unseen says why nothing but the pick is known.
+func (r *request) unseen() string {
+	if level := r.proc.verbosity(); level < 4 {
+		return fmt.Sprintf("at log level %d neither candidates nor scores are logged: %s", level, HowToSet)
+	}
+	return "the log has not all lines of the decision: it begins in the middle of it, or lines were lost"
+}
+
+// undecided says why profiles ran and nothing was picked.
+func (r *request) undecided() string {
+	if emptied := r.emptied(); emptied != "" {
+		return "no pick" + emptied
+	}
+	if !r.began {
+		return "the log begins in the middle of its decision"
+	}
+	return "the lines of its decision are not all there: lines were lost, or the log ends before"
 }
 
 // emptied names the filter that left no endpoint.

@@ -42,13 +42,9 @@ func messageOf(body []byte) ([]byte, bool) {
 	if !bytes.HasPrefix(head, opening) || !bytes.Contains(head, tsKey) {
 		return nil, false
 	}
-	at := bytes.Index(head, msgKey)
-	if at < 0 {
-		return nil, false
-	}
-	rest := head[at+len(msgKey):]
-	end := bytes.IndexByte(rest, '"')
-	return rest[:max(end, 0)], end >= 0
+	_, rest, _ := bytes.Cut(head, msgKey)
+	msg, _, ok := bytes.Cut(rest, []byte{'"'})
+	return msg, ok
 }
 
 // strip cuts what kubectl logs or a log shipper wrote before the line: "[pod/x/c] ",

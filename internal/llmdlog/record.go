@@ -47,34 +47,39 @@ func (p *Parser) record(r *request, run *run, g *group) {
 	if r.began {
 		rec.Time = r.arrived
 	}
-	for i, scorer := range g.scorers {
-		rec.Weights.Custom = append(rec.Weights.Custom, explain.CustomWeight{Name: plain(scorer), Weight: g.weights[i]})
-	}
 	if run.usesAdapter(r.target) {
 		rec.Request.Adapter = r.target
 	}
-	pick := 0
-	for i, pod := range run.pods {
-		if pod.key() == run.targets[0] {
-			pick = i
-		}
-		rec.Candidates = append(rec.Candidates, pod.candidate(run, &rec.Request, g.scorers))
+	for i, scorer := range g.scorers {
+		rec.Weights.Custom = append(rec.Weights.Custom, explain.CustomWeight{Name: plain(scorer), Weight: g.weights[i]})
 	}
-	for _, key := range run.targets {
-		rec.Origin.Targets = append(rec.Origin.Targets, run.byKey[key].endpoint())
-	}
-	if !run.end.IsZero() {
-		rec.Timings.Total = max(run.end.Sub(run.start).Seconds(), 0)
-	}
-	if !run.scored.IsZero() {
-		rec.Timings.Scorers = max(run.scored.Sub(run.scoring).Seconds(), 0)
-	}
-	if err := rec.Conclude(pick); err != nil {
+	if err := rec.Conclude(run.fill(rec, g.scorers)); err != nil {
 		p.stats.Malformed++ // a value that no record can hold
 		return
 	}
 	p.stats.Records++
 	p.ready = append(p.ready, rec)
+}
+
+// fill writes the run's candidates, targets and times, and tells which of the
+// candidates was picked.
+func (r *run) fill(rec *explain.Record, scorers []string) (pick int) {
+	for i, pod := range r.pods {
+		if pod.key() == r.targets[0] {
+			pick = i
+		}
+		rec.Candidates = append(rec.Candidates, pod.candidate(r, &rec.Request, scorers))
+	}
+	for _, key := range r.targets {
+		rec.Origin.Targets = append(rec.Origin.Targets, r.byKey[key].endpoint())
+	}
+	if !r.end.IsZero() {
+		rec.Timings.Total = max(r.end.Sub(r.start).Seconds(), 0)
+	}
+	if !r.scored.IsZero() {
+		rec.Timings.Scorers = max(r.scored.Sub(r.scoring).Seconds(), 0)
+	}
+	return pick
 }
 
 // decisionID is a UUID made of what tells this run from all others, so that reading

@@ -21,7 +21,6 @@ type plugins struct {
 	filters []filter
 	scorers []scorer
 	picker  string
-	most    int // endpoints to pick
 }
 
 type filter struct {

@@ -1,19 +1,11 @@
 package llmdlog
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// row is what one pod's total says of the weights: Σ weight × value = total.
-type row struct {
-	values []float64
-	total  float64
-}
 
 // group is the runs of one profile with the same scorers: they have one set of
 // weights. What the configuration does not tell is solved from their totals.
@@ -122,73 +114,53 @@ func (g *group) learn(r *run) {
 	}
 }
 
-// rows are a run's equations: scores as they are summed, cut to 0…1.
-func (r *run) rows() []row {
-	var out []row
-	for _, p := range r.pods {
-		if p.excluded != "" || math.IsNaN(p.total) {
-			continue
-		}
-		one := row{values: make([]float64, len(r.scorers)), total: p.total}
-		for i, v := range p.scores {
-			if v > 0 { // and not NaN
-				one.values[i] = min(v, 1)
-			}
-		}
-		out = append(out, one)
-	}
-	return out
-}
-
-// reproduces reports whether the weights give the totals bit by bit, as they are
-// computed: product by product, in the order of the scorers.
-func reproduces(weights []float64, rows []row) bool {
-	for _, r := range rows {
-		sum := 0.0
-		for i, w := range weights {
-			sum += float64(w * r.values[i])
-		}
-		if sum != r.total {
-			return false
-		}
-	}
-	return true
-}
-
 // solve finds weights that give all totals. With last, what the totals leave open
 // is taken from the prior; else the group waits for more of them. It reports
 // whether there are weights that give them all.
 func (g *group) solve(last bool) bool {
 	weights, open := closest(g.prior, g.rows)
 	weights, exact := shortest(weights, g.rows)
-	if g.decimals > 0 { // the configuration is right, but printed with few decimals
+	switch {
+	case g.decimals > 0: // the configuration is right, but printed with few decimals
 		if exact && g.rounds(weights) {
 			g.weights = weights
 			g.from = "the configuration in the log, with the decimals that it lacks solved from totals"
 		}
 		return exact
-	}
-	switch {
 	case !exact && (g.settled || !last):
 		return false
-	case exact && len(open) == 0:
-		g.from = fmt.Sprintf("solved from %d totals of %d runs, all of which they give", len(g.rows), g.runs)
-	case exact && len(g.rows) > 0 && (last || g.settled):
-		g.from = fmt.Sprintf("solved from %d totals of %d runs, all of which they give; these leave open how the weight is shared by %s, which is %s",
-			len(g.rows), g.runs, strings.Join(g.names(open), ", "), assumed)
-		if slices.Equal(weights, g.prior) {
-			g.from = fmt.Sprintf("%s, which give all %d totals of %d runs", assumed, len(g.rows), g.runs)
-		}
-	case !last:
-		return exact
-	default:
-		weights, g.from = g.prior, assumed
-		if len(g.rows) > 0 {
-			g.from += ", though no fixed weights give the totals"
-		}
+	case len(open) > 0 && !g.settled && !last:
+		return true
 	}
-	g.weights, g.settled = weights, true
+	g.from, g.settled = g.source(weights, open, exact), true
+	if g.weights = weights; !exact {
+		g.weights = g.prior
+	}
 	return exact
+}
+
+// source says in words where solved weights come from.
+func (g *group) source(weights []float64, open []int, exact bool) string {
+	sample := fmt.Sprintf("%d totals of %s", len(g.rows), runs(g.runs))
+	switch {
+	case len(g.rows) == 0:
+		return assumed
+	case !exact:
+		return assumed + ", though no fixed weights give the totals"
+	case len(open) == 0:
+		return "solved from " + sample + ", all of which they give"
+	case slices.Equal(weights, g.prior):
+		return assumed + ", which give all " + sample
+	}
+	return "solved from " + sample + ", all of which they give; how " + strings.Join(g.names(open), ", ") +
+		" share their part is open, and taken to be as near the defaults as can be"
+}
+
+func runs(n int) string {
+	if n == 1 {
+		return "1 run"
+	}
+	return fmt.Sprintf("%d runs", n)
 }
 
 func (g *group) names(at []int) []string {
@@ -207,77 +179,6 @@ func (g *group) rounds(weights []float64) bool {
 		}
 	}
 	return true
-}
-
-// closest solves the rows by least squares: of all weights that fit them best, those
-// closest to the prior. Open are the scorers whose weight the rows don't determine.
-//
-// It takes one independent row after the other, the clearest first (Gram-Schmidt
-// with pivoting), which is exact for totals that are what they claim to be.
-func closest(prior []float64, rows []row) (weights []float64, open []int) {
-	const tiny = 1e-6
-	left := make([]row, len(rows))
-	for i, r := range rows {
-		left[i] = row{slices.Clone(r.values), r.total - dot(prior, r.values)}
-	}
-	weights = slices.Clone(prior)
-	covered := make([]float64, len(prior)) // how much of each weight is determined
-	for range prior {
-		if len(left) == 0 {
-			break
-		}
-		pivot := slices.MaxFunc(left, func(a, b row) int { return cmp.Compare(dot(a.values, a.values), dot(b.values, b.values)) })
-		norm := math.Sqrt(dot(pivot.values, pivot.values))
-		if !(norm > tiny) {
-			break
-		}
-		unit := make([]float64, len(prior))
-		for k, v := range pivot.values {
-			unit[k] = v / norm
-			covered[k] += unit[k] * unit[k]
-		}
-		along := pivot.total / norm
-		for k := range weights {
-			weights[k] += along * unit[k]
-		}
-		for i := range left {
-			d := dot(left[i].values, unit)
-			left[i].total -= d * along
-			for k := range unit {
-				left[i].values[k] -= d * unit[k]
-			}
-		}
-	}
-	for k, c := range covered {
-		if c < 1-tiny {
-			open = append(open, k)
-		}
-	}
-	return weights, open
-}
-
-func dot(a, b []float64) float64 {
-	sum := 0.0
-	for i, v := range a {
-		sum += v * b[i]
-	}
-	return sum
-}
-
-// shortest rounds the weights to as few decimals as still give all totals: they were
-// written by people. It reports false when no rounding does.
-func shortest(weights []float64, rows []row) ([]float64, bool) {
-	const most = 15
-	for decimals := range most + 1 {
-		rounded := make([]float64, len(weights))
-		for i, w := range weights {
-			rounded[i], _ = strconv.ParseFloat(strconv.FormatFloat(w, 'f', decimals, 64), 64)
-		}
-		if reproduces(rounded, rows) {
-			return rounded, true
-		}
-	}
-	return weights, reproduces(weights, rows)
 }
 
 // settle ends the wait of all runs of a process for their weights.
