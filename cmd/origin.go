@@ -127,11 +127,7 @@ func sourceError(err error) error {
 		return cli.WithHint(err, cli.ExitNotFound, e.How)
 	}
 	if e, ok := errors.AsType[*source.MissingError](err); ok {
-		hint := reach(e.MissingError)
-		if e.Hint != "" {
-			hint += "\n" + e.Hint
-		}
-		return cli.WithHint(err, cli.ExitNotFound, hint)
+		return cli.WithHint(err, cli.ExitNotFound, reach(e.MissingError))
 	}
 	if e, ok := errors.AsType[*record.AmbiguousError](err); ok {
 		return ambiguous(err, e.Candidates)

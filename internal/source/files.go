@@ -176,7 +176,7 @@ type walk struct {
 	stranger error // what is wrong with the first file that holds nothing of that kind
 	level    error
 	why      string // the request that is looked for is not there
-	hint     string
+	untraced string
 }
 
 // all visits what may be wanted, in any order.
@@ -261,8 +261,8 @@ func (w *walk) group(g group, visit func(*explain.Record) error) error {
 	w.stranger = cmp.Or(w.stranger, r.stranger)
 	w.level = cmp.Or(w.level, r.level())
 	if w.q.ID != "" {
-		why, hint := r.why(w.q.ID)
-		w.why, w.hint = cmp.Or(w.why, why), cmp.Or(w.hint, hint)
+		why, untraced := r.why(w.q.ID)
+		w.why, w.untraced = cmp.Or(w.why, why), cmp.Or(w.untraced, untraced)
 	}
 	return nil
 }
@@ -310,5 +310,5 @@ func (w *walk) missing(e *record.MissingError) error {
 	if w.why == "" && w.level != nil {
 		return w.level
 	}
-	return &MissingError{MissingError: e, Name: w.f.name, Why: w.why, Hint: w.hint}
+	return &MissingError{MissingError: e, Name: w.f.name, Why: cmp.Or(w.why, w.untraced)}
 }

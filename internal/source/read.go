@@ -214,8 +214,9 @@ func (r *reading) level() error {
 // neededVerbosity is the -v of llm-d's picker that logs scores.
 const neededVerbosity = 4
 
-// why says why a request has no pick in a log, or else how that may be.
-func (r *reading) why(id string) (why, hint string) {
+// why says why a request has no pick in a log; of one without a trace there, untraced
+// says how that may be.
+func (r *reading) why(id string) (why, untraced string) {
 	if r.ours.trace != "" {
 		return r.ours.trace + ", but what that was decided from is logged at level debug only", ""
 	}

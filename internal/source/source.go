@@ -56,10 +56,8 @@ type MissingError struct {
 	*record.MissingError
 	Name string // of the source
 	// Why the request has no pick there, in words, such as "it was rejected with
-	// 429"; "" when there is no trace of it.
+	// 429"; "" when the source is no log.
 	Why string
-	// Hint is how an ID may be missing from a log of that kind; "" otherwise.
-	Hint string
 }
 
 // Error implements error.
