@@ -274,7 +274,9 @@ func (p *decisionsPrinter) finish() error {
 			return err
 		}
 		return p.remarks()
-	case cli.FormatJSONL, cli.FormatName:
+	case cli.FormatName:
+		return p.cut()
+	case cli.FormatJSONL:
 	}
 	return nil
 }

@@ -44,24 +44,27 @@ func worthALook(rows []explain.Row) []worthRow {
 	return worth
 }
 
+// cut says that the list is not all.
+func (p *decisionsPrinter) cut() error {
+	if !p.more {
+		return nil
+	}
+	_, err := fmt.Fprintf(p.printer.Streams.Err, "the newest %d, there are more (--limit N)\n", p.limit)
+	return err
+}
+
 // remarks are what a person is told below a table: that it was cut, and what in it
 // is worth an explanation.
 func (p *decisionsPrinter) remarks() error {
-	out := p.printer.Streams.Err
-	if p.more {
-		if _, err := fmt.Fprintf(out, "the newest %d, there are more (--limit N)\n", p.limit); err != nil {
-			return err
-		}
-	}
-	if !p.printer.Streams.OutIsTerminal {
-		return nil
+	if err := p.cut(); err != nil || !p.printer.Streams.OutIsTerminal {
+		return err
 	}
 	for i, w := range worthALook(p.rows) {
 		lead := "worth a look:"
 		if i > 0 {
 			lead = "             "
 		}
-		if _, err := fmt.Fprintf(out, "%s eppctl explain %s  (%s)\n", lead, cli.Sanitize(shellLine([]string{w.DecisionID})), w.Why); err != nil {
+		if _, err := fmt.Fprintf(p.printer.Streams.Err, "%s eppctl explain %s  (%s)\n", lead, cli.Sanitize(shellLine([]string{w.DecisionID})), w.Why); err != nil {
 			return err
 		}
 	}

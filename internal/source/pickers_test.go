@@ -1,0 +1,263 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/source"
+)
+
+// kept is what a picker has recorded, newest first.
+type kept []*explain.Record
+
+func (k kept) Walk(_ context.Context, q record.Query, visit func(*explain.Record) bool) error {
+	for _, rec := range k {
+		if begins := strings.HasPrefix(rec.RequestID, q.ID) || strings.HasPrefix(rec.DecisionID, q.ID); !begins {
+			continue
+		}
+		q := q
+		q.ID = "" // these decision IDs are no UUIDs
+		if q.Wants(rec) && !visit(rec) {
+			break
+		}
+	}
+	return nil
+}
+
+func (k kept) Coverage() (record.Coverage, error) {
+	return record.Coverage{Ring: record.Stats{Records: len(k)}}, nil
+}
+
+// pickers serves each and asks all.
+func pickers(t *testing.T, all ...kept) (*source.Pickers, []*httptest.Server, *[]string) {
+	t.Helper()
+	var clients []*admin.Client
+	var servers []*httptest.Server
+	for _, k := range all {
+		s := httptest.NewServer(admin.NewServer(admin.Deps{Decisions: k}))
+		t.Cleanup(s.Close)
+		c, err := admin.NewClient(s.URL, admin.ClientOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		clients, servers = append(clients, c), append(servers, s)
+	}
+	warnings := new([]string)
+	return source.NewPickers(clients, source.Options{Warn: func(text string) { *warnings = append(*warnings, text) }}), servers, warnings
+}
+
+// fleet is two pickers between which a client's retries went to and fro.
+func fleet(t *testing.T) (*source.Pickers, []*httptest.Server, *[]string) {
+	t.Helper()
+	first, third := decision(1, "twice"), decision(3, "twice")
+	first.DecisionID, third.DecisionID = "d-1", "d-3"
+	return pickers(t, kept{decision(6, "only-a"), third, first}, kept{decision(5, "only-b"), decision(4, "twice"), decision(2, "abc")})
+}
+
+func TestSeveralPickersAreOne(t *testing.T) {
+	p, servers, warnings := fleet(t)
+	var ids []string
+	more, err := p.Each(t.Context(), source.Want{}, func(rec *explain.Record) error {
+		ids = append(ids, rec.DecisionID)
+		return nil
+	})
+	if diff := cmp.Diff([]string{"d-only-a", "d-only-b", "d-twice", "d-3", "d-abc", "d-1"}, ids); diff != "" || more || err != nil {
+		t.Errorf("Each: more %v, %v, %s", more, err, diff)
+	}
+	ids = nil
+	more, err = p.Each(t.Context(), source.Want{Filter: admin.Filter{Limit: 2}}, func(rec *explain.Record) error {
+		ids = append(ids, rec.RequestID)
+		return nil
+	})
+	if diff := cmp.Diff([]string{"only-a", "only-b"}, ids); diff != "" || !more || err != nil {
+		t.Errorf("with a limit: more %v, %v, %s", more, err, diff)
+	}
+	for _, tc := range []struct {
+		id     string
+		nth    int
+		want   string
+		count  int
+		server int
+	}{
+		{"only-b", 1, "d-only-b", 1, 1},
+		{"only-a", 1, "d-only-a", 1, 0},
+		{"twice", 1, "d-twice", 3, 1},
+		{"twice", 2, "d-3", 3, 0},
+		{"twice", 3, "d-1", 3, 0},
+		{"ab", 1, "d-abc", 1, 1},
+		{record.Latest, 1, "d-only-a", 1, 0},
+	} {
+		found, err := p.Find(t.Context(), tc.id, tc.nth)
+		if err != nil || found.Record.DecisionID != tc.want || found.Count != tc.count || found.Where != servers[tc.server].URL {
+			t.Errorf("Find(%s, %d) = %+v, %v; want %s of %d at %s", tc.id, tc.nth, found, err, tc.want, tc.count, servers[tc.server].URL)
+		}
+	}
+	if len(*warnings) > 0 {
+		t.Errorf("warnings %q", *warnings)
+	}
+	_, err = p.Find(t.Context(), "zz", 1)
+	if _, ok := errors.AsType[*admin.NotFoundError](err); !ok {
+		t.Errorf("Find(zz): %v", err)
+	}
+	_, err = p.Find(t.Context(), "twice", 4)
+	if _, ok := errors.AsType[*source.MissingError](err); !ok {
+		t.Errorf("Find(twice, 4): %v", err)
+	}
+	_, err = p.Find(t.Context(), "only", 1)
+	if e, ok := errors.AsType[*record.AmbiguousError](err); !ok || len(e.Candidates) != 2 {
+		t.Errorf("Find(only): %v", err)
+	}
+}
+
+// A picker that does not answer is worth a warning while another does.
+func TestPickerThatDoesNotAnswer(t *testing.T) {
+	p, servers, warnings := fleet(t)
+	servers[1].Close()
+	found, err := p.Find(t.Context(), "only-a", 1)
+	if err != nil || found.Record.RequestID != "only-a" || len(*warnings) != 1 || !strings.Contains((*warnings)[0], servers[1].URL) {
+		t.Errorf("Find = %+v, %v, warnings %q", found, err, *warnings)
+	}
+	*warnings = nil
+	if _, err := p.Find(t.Context(), "only-b", 1); err == nil || len(*warnings) != 1 {
+		t.Errorf("Find of what the other has: %v, warnings %q", err, *warnings)
+	}
+	*warnings = nil
+	visits := 0
+	_, err = p.Each(t.Context(), source.Want{}, func(*explain.Record) error { visits++; return nil })
+	if err != nil || visits != 3 || len(*warnings) != 1 {
+		t.Errorf("Each: %d visits, %v, warnings %q", visits, err, *warnings)
+	}
+	servers[0].Close()
+	_, err = p.Each(t.Context(), source.Want{}, func(*explain.Record) error { return nil })
+	if _, ok := errors.AsType[*admin.UnreachableError](err); !ok {
+		t.Errorf("Each of none: %v", err)
+	}
+}
+
+func TestVisitOfPickersEndsWithItsError(t *testing.T) {
+	p, _, _ := fleet(t)
+	stop := errors.New("enough")
+	if _, err := p.Each(t.Context(), source.Want{}, func(*explain.Record) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("%v", err)
+	}
+}
+
+// changing is a source whose decisions come and end.
+type changing struct {
+	mu   sync.Mutex
+	list []*explain.Record // oldest first
+	err  error
+}
+
+func (c *changing) Find(context.Context, string, int) (source.Found, error) {
+	return source.Found{}, errors.ErrUnsupported
+}
+
+func (c *changing) Each(_ context.Context, want source.Want, visit func(*explain.Record) error) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return false, c.err
+	}
+	q, err := want.Query(time.Time{})
+	if err != nil {
+		return false, err
+	}
+	visited := 0
+	for i := len(c.list) - 1; i >= 0; i-- {
+		if !q.Wants(c.list[i]) {
+			continue
+		}
+		if visited++; visited > want.Limit {
+			return true, nil
+		}
+		if err := visit(c.list[i]); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func (c *changing) set(err error, list ...*explain.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err, c.list = err, list
+}
+
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		src := new(changing)
+		running := func(n int, id string) *explain.Record {
+			rec := decision(n, id)
+			rec.Outcome = explain.Outcome{State: explain.OutcomePending}
+			return rec
+		}
+		a, b, c := decision(1, "a"), decision(2, "b"), decision(3, "c")
+		src.set(nil, a, running(2, "b"))
+		var mu sync.Mutex
+		var shown, warnings []string
+		ended := make(chan error, 1)
+		go func() {
+			ended <- source.Watch(ctx, src, source.Want{Filter: admin.Filter{Limit: 20}}, 2*time.Second, source.Options{Warn: func(text string) {
+				mu.Lock()
+				defer mu.Unlock()
+				warnings = append(warnings, text)
+			}}, func(list []*explain.Record) error {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, rec := range list {
+					shown = append(shown, rec.RequestID)
+				}
+				return nil
+			})
+		}()
+		want := func(when, ids string, warned int) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if got := strings.Join(shown, " "); got != ids || len(warnings) != warned {
+				t.Errorf("%s: shown %q, warnings %q; want %q and %d", when, got, warnings, ids, warned)
+			}
+		}
+		want("at first", "a", 0)
+		src.set(nil, a, running(2, "b"), c)
+		time.Sleep(2 * time.Second)
+		want("a later one has ended", "a c", 0)
+		src.set(nil, a, b, c)
+		time.Sleep(2 * time.Second)
+		want("the earlier one has ended", "a c b", 0)
+		src.set(errors.New("no picker there"))
+		time.Sleep(10 * time.Second)
+		want("nobody answers", "a c b", 1)
+		src.set(nil, a, b, c, decision(4, "d"), running(5, "e"), decision(900, "f"))
+		time.Sleep(2 * time.Second)
+		want("it answers again; what never ends is shown at last", "a c b d e f", 1)
+		interrupted := errors.New("interrupted")
+		cancel(interrupted)
+		if err := <-ended; !errors.Is(err, interrupted) {
+			t.Errorf("Watch ended with %v", err)
+		}
+	})
+}
+
+func TestWatchFailsAtFirst(t *testing.T) {
+	src := &changing{err: errors.New("no picker there")}
+	err := source.Watch(t.Context(), src, source.Want{}, time.Second, source.Options{}, func([]*explain.Record) error { return nil })
+	if !errors.Is(err, src.err) {
+		t.Errorf("%v", err)
+	}
+}
