@@ -1,9 +1,8 @@
 package llmdlog_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,22 +35,31 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// rendered is the text of records, one after the other.
-func rendered(t *testing.T, records []*explain.Record, opt explain.TextOptions) string {
+// table is what scorers said and what came of it, of records one after the other.
+func table(t *testing.T, records []*explain.Record) string {
 	t.Helper()
-	var b bytes.Buffer
-	for i, rec := range records {
-		if i > 0 {
-			b.WriteString(strings.Repeat("-", 72) + "\n")
+	var b strings.Builder
+	for _, rec := range records {
+		r := explain.Explain(rec, explain.Options{})
+		o := r.Origin
+		fmt.Fprintf(&b, "%s %s, profile %q primary %v, %s picked %s, targets %s\n", r.RequestID, r.Model, o.Profile, o.Primary, o.Picker, r.Picked.Pod, o.Targets)
+		fmt.Fprintf(&b, "policy %s, decided by %s, weights: %s, identical %v\n", r.Policy, r.DecidedBy, o.WeightsFrom, r.Replay.Identical)
+		for i := range r.Candidates {
+			c := &r.Candidates[i]
+			fmt.Fprintf(&b, "%d. %s %s %v %s\n", i+1, c.Pod, c.Endpoint, c.Score, encode(c.Reported))
+			for _, f := range c.Factors {
+				fmt.Fprintf(&b, "   %-27s %v x %v = %v\n", f.Name, *f.Value, f.Weight, f.Contribution)
+			}
 		}
-		if err := explain.Explain(rec, explain.Options{}).Text(&b, opt); err != nil {
-			t.Fatal(err)
+		for i := range r.Excluded {
+			fmt.Fprintf(&b, "-  %s %s %s %s\n", r.Excluded[i].Pod, r.Excluded[i].Endpoint, r.Excluded[i].Reason, encode(r.Excluded[i].Reported))
 		}
+		fmt.Fprintf(&b, "outcome %s\n\n", encode(rec.Outcome))
 	}
 	return b.String()
 }
 
-func TestExplanationsOfCapturedDecisions(t *testing.T) {
+func TestScorersOfCapturedDecisions(t *testing.T) {
 	t.Parallel()
 	_, all := parse(llmdlog.Options{}, lines(t, "a.jsonl"))
 	for name, id := range map[string]string{
@@ -61,19 +69,12 @@ func TestExplanationsOfCapturedDecisions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			records := slices.DeleteFunc(slices.Clone(all), func(rec *explain.Record) bool { return rec.RequestID != id })
-			golden(t, name+".80.txt", rendered(t, records, explain.TextOptions{Width: 80}))
-			golden(t, name+".120.txt", rendered(t, records, explain.TextOptions{Width: 120, Wide: true}))
+			golden(t, name+".txt", table(t, records))
 		})
 	}
-	rec := all[slices.IndexFunc(all, func(rec *explain.Record) bool { return rec.RequestID == "conv-support-2-turn-2" })]
-	text, err := json.MarshalIndent(explain.Explain(rec, explain.Options{}), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "clear.json", string(text)+"\n")
 }
 
-func TestExplanationsOfOtherSetups(t *testing.T) {
+func TestScorersOfOtherSetups(t *testing.T) {
 	t.Parallel()
 	profiles := newScript(threePods()...)
 	profiles.plugins["decode"] = plugins{
@@ -101,7 +102,30 @@ func TestExplanationsOfOtherSetups(t *testing.T) {
 			t.Parallel()
 			_, records := parse(llmdlog.Options{}, s.lines)
 			replays(t, records)
-			golden(t, name+".80.txt", rendered(t, records, explain.TextOptions{Width: 80}))
+			golden(t, name+".txt", table(t, records))
 		})
+	}
+}
+
+func TestTextShowsThePickersOwnTerms(t *testing.T) {
+	t.Parallel()
+	s := simple(0.5, 1.5)
+	s.run("r", "default", [][]float64{{1, 1, 0.5}, {1, 1, 0.5}}, 1)
+	_, records := parse(llmdlog.Options{}, s.lines)
+	var b strings.Builder
+	if err := explain.Explain(records[0], explain.Options{}).Text(&b, explain.TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"llm-d profile default", "draws among equals", "waiting 3, running 2, KV cache 50%", "share their part is open", "prompt: not in the log",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	for _, not := range []string{"cacheMatch", "maxQueue", "0 tokens", "the seed"} {
+		if strings.Contains(b.String(), not) {
+			t.Errorf("%q in\n%s", not, b.String())
+		}
 	}
 }
