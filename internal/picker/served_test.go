@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -187,34 +188,36 @@ func TestServedBy(t *testing.T) {
 		}, none, address(1), moved},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			seen := observer{}
-			f, c := warm(t, 2, func(c *Config) { c.Observer = &seen })
-			k := f.mustPick(t, c)
-			if k.Endpoint() != address(0) || k.Predicted() != 48 {
-				t.Fatalf("picked %s, predicted %d", k.Endpoint(), k.Predicted())
-			}
-			tc.steps(f, k)
-			if diff := cmp.Diff(tc.ledger, f.ledger()); diff != "" {
-				t.Errorf("ledger (-want +got):\n%s", diff)
-			}
-			k.Done(End{Status: 200, CachedTokens: 0, PromptTokens: -1, OutputTokens: -1})
-			if n := f.pool.InFlight(); n != 0 || len(f.ledger()) != 0 || f.Open() != 0 {
-				t.Errorf("ledger %d, open %d at the end", n, f.Open())
-			}
-			rec, _ := f.newest()
-			if rec.Outcome.ServedEndpoint != tc.served || !cmp.Equal(rec.Attempts, tc.attempts) {
-				t.Errorf("served by %q, attempts %+v", rec.Outcome.ServedEndpoint, rec.Attempts)
-			}
-			elsewhere := tc.served != "" && tc.served != address(0)
-			if (k.Predicted() == -1) != elsewhere {
-				t.Errorf("predicted %d", k.Predicted())
-			}
-			if ended := len(tc.ledger) == 0; !ended && seen.stale == elsewhere {
-				t.Errorf("stale: %v, want it of the picked pod only", seen.stale)
-			}
-			if k.Pod() != podName(0) || k.Endpoint() != address(0) {
-				t.Errorf("the pick itself moved to %s", k.Endpoint())
-			}
+			synctest.Test(t, func(t *testing.T) { // a scrape settles what was picked a while before
+				seen := observer{}
+				f, c := warm(t, 2, func(c *Config) { c.Observer = &seen })
+				k := f.mustPick(t, c)
+				if k.Endpoint() != address(0) || k.Predicted() != 48 {
+					t.Fatalf("picked %s, predicted %d", k.Endpoint(), k.Predicted())
+				}
+				tc.steps(f, k)
+				if diff := cmp.Diff(tc.ledger, f.ledger()); diff != "" {
+					t.Errorf("ledger (-want +got):\n%s", diff)
+				}
+				k.Done(End{Status: 200, CachedTokens: 0, PromptTokens: -1, OutputTokens: -1})
+				if n := f.pool.InFlight(); n != 0 || len(f.ledger()) != 0 || f.Open() != 0 {
+					t.Errorf("ledger %d, open %d at the end", n, f.Open())
+				}
+				rec, _ := f.newest()
+				if rec.Outcome.ServedEndpoint != tc.served || !cmp.Equal(rec.Attempts, tc.attempts) {
+					t.Errorf("served by %q, attempts %+v", rec.Outcome.ServedEndpoint, rec.Attempts)
+				}
+				elsewhere := tc.served != "" && tc.served != address(0)
+				if (k.Predicted() == -1) != elsewhere {
+					t.Errorf("predicted %d", k.Predicted())
+				}
+				if ended := len(tc.ledger) == 0; !ended && seen.stale == elsewhere {
+					t.Errorf("stale: %v, want it of the picked pod only", seen.stale)
+				}
+				if k.Pod() != podName(0) || k.Endpoint() != address(0) {
+					t.Errorf("the pick itself moved to %s", k.Endpoint())
+				}
+			})
 		})
 	}
 }
