@@ -7,7 +7,8 @@
 //	GET /healthz                  "ok"
 //	GET /v1/version               which eppctl this is
 //	GET /v1/decisions             newest first; ?id= &pod= &model= &adapter= &since= &until=
-//	                              &ties= &relaxed= &refused= &limit= &format=json|jsonl
+//	                              &ties= &relaxed= &refused= &stale= &minMargin= &excluded=
+//	                              &cacheBelow= &status= &firstBlock= &limit= &format=json|jsonl
 //	GET /v1/decisions/{id}        one by a unique prefix of its request or decision ID, or
 //	                              latest; ?nth=2 the one before the newest of a repeated ID
 //	GET /v1/pods                  what is known of each pod

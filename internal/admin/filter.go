@@ -24,6 +24,7 @@ type Filter struct {
 	Excluded                      string  // name or endpoint of a pod that could not win
 	CacheBelow                    float64 // ratio, see [record.Query]
 	Status                        string  // 429, or a class like 5xx
+	FirstBlock                    string  // id of the prompts' first block, see [explain.Alike]
 	// Limit is how many of the newest: default [DefaultLimit] in a list, all when
 	// they are walked.
 	Limit int
@@ -33,7 +34,7 @@ func (f *Filter) query() url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
 		"id": f.ID, "pod": f.Pod, "model": f.Model, "adapter": f.Adapter, "since": f.Since, "until": f.Until,
-		"excluded": f.Excluded, "status": f.Status,
+		"excluded": f.Excluded, "status": f.Status, "firstBlock": f.FirstBlock,
 	} {
 		if value != "" {
 			q.Set(name, value)
@@ -73,7 +74,7 @@ func (f *Filter) Query(now time.Time) (record.Query, error) {
 	q := record.Query{
 		ID: f.ID, Pod: f.Pod, Model: f.Model, Adapter: f.Adapter, Limit: f.Limit,
 		Ties: f.Ties, Relaxed: f.Relaxed, Refused: f.Refused, Stale: f.Stale,
-		MinMargin: f.MinMargin, Excluded: f.Excluded, CacheBelow: f.CacheBelow,
+		MinMargin: f.MinMargin, Excluded: f.Excluded, CacheBelow: f.CacheBelow, FirstBlock: f.FirstBlock,
 	}
 	var err error
 	if q.Since, err = parseMoment(f.Since, now); err != nil {

@@ -24,7 +24,7 @@ const (
 
 // parameters of GET /v1/decisions.
 var parameters = []string{
-	"adapter", "cacheBelow", "excluded", "format", "id", "limit", "minMargin", "model", "pod", "refused", "relaxed", "since",
+	"adapter", "cacheBelow", "excluded", "firstBlock", "format", "id", "limit", "minMargin", "model", "pod", "refused", "relaxed", "since",
 	"stale", "status", "ties", "until",
 }
 
@@ -44,6 +44,7 @@ func parseList(raw string, now time.Time) (q listQuery, err error) {
 	f := Filter{
 		ID: values["id"], Pod: values["pod"], Model: values["model"], Adapter: values["adapter"],
 		Since: values["since"], Until: values["until"], Excluded: values["excluded"], Status: values["status"],
+		FirstBlock: values["firstBlock"],
 	}
 	for name, flag := range map[string]*bool{"ties": &f.Ties, "relaxed": &f.Relaxed, "refused": &f.Refused, "stale": &f.Stale} {
 		if *flag, err = boolean(name, values[name]); err != nil {

@@ -29,6 +29,21 @@ func (d *document) excluded(pod string) bool {
 	return false
 }
 
+func (d *document) firstBlock() string {
+	if len(d.Request.Chain) == 0 {
+		return ""
+	}
+	return d.Request.Chain[0]
+}
+
+func (v *view) firstBlock() string {
+	p := v.parts()
+	if len(p.chain) == 0 {
+		return ""
+	}
+	return v.keyed(p.chain[:8])[0]
+}
+
 // row summarizes what stands in the header and the outcome: enough for a query,
 // without making the candidates.
 func (v *view) row() explain.Row {

@@ -46,8 +46,17 @@ func TestIndexFindsWhatReadingFinds(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "decisions-1.jsonl")
 			write(t, file, content)
 			queries := []record.Query{
-				{}, {ID: "request-000007"}, {ID: "request-00000"}, {ID: "00000000-0000-4000-8000-000000000005"}, {ID: "00000000-0000-4000-8000-00000000000"},
-				{ID: "nobody"}, {Since: at(40)}, {Until: at(40)}, {Since: at(60), Until: at(70)}, {Since: at(5000)}, {ID: "request-0000", Since: at(50)},
+				{},
+				{ID: "request-000007"},
+				{ID: "request-00000"},
+				{ID: "00000000-0000-4000-8000-000000000005"},
+				{ID: "00000000-0000-4000-8000-00000000000"},
+				{ID: "nobody"},
+				{Since: at(40)},
+				{Until: at(40)},
+				{Since: at(60), Until: at(70)},
+				{Since: at(5000)},
+				{ID: "request-0000", Since: at(50)},
 			}
 			var plain [][]string
 			for _, q := range queries {

@@ -47,7 +47,7 @@ func (q *Query) Passes(line []byte) (wanted bool, arrival time.Time) {
 	if !ok {
 		return q.mayMatch(line), arrival
 	}
-	return q.mayWant(&h), h.time
+	return q.mayWant(&h) && bytes.Contains(line, []byte(q.FirstBlock)), h.time
 }
 
 // mayWant is false when the query certainly does not want a decision.

@@ -35,6 +35,8 @@ type Query struct {
 	// below, from 0 to 1; decisions for which it is not known are left out.
 	CacheBelow float64
 	Status     Status
+	// FirstBlock is the id of the prompts' first block, as in [explain.Alike].
+	FirstBlock string
 	// Limit is how many of the newest are returned: default [DefaultLimit].
 	Limit int
 
@@ -97,6 +99,7 @@ type facts interface {
 	row() explain.Row            // its margin, status and flags
 	cacheRatio() (float64, bool) // of the pick; false when it is not known
 	excluded(pod string) bool
+	firstBlock() string // "" when there is none
 }
 
 // match is how well a record fits a query.
@@ -131,25 +134,25 @@ func (q *Query) match(h *head) match {
 }
 
 func (q *Query) matchFacts(h *head) bool {
-	if q.Excluded == "" && q.CacheBelow == 0 && q.MinMargin == 0 && !q.Stale && q.Status == (Status{}) {
+	inRow := q.MinMargin > 0 || q.Stale || q.Status != (Status{})
+	if !inRow && q.Excluded == "" && q.CacheBelow == 0 {
 		return true
 	}
 	f := h.facts()
 	if q.Excluded != "" && !f.excluded(q.Excluded) {
 		return false
 	}
-	if q.CacheBelow > 0 {
-		if ratio, known := f.cacheRatio(); !known || ratio >= q.CacheBelow {
-			return false
-		}
+	if ratio, known := f.cacheRatio(); q.CacheBelow > 0 && (!known || ratio >= q.CacheBelow) {
+		return false
 	}
-	if q.MinMargin == 0 && !q.Stale && q.Status == (Status{}) {
-		return true
-	}
-	row := f.row()
-	return (q.MinMargin == 0 || row.Margin != nil && *row.Margin >= q.MinMargin) &&
-		(!q.Stale || slices.Contains(row.Flags, explain.FlagStale)) &&
-		(q.Status == (Status{}) || row.Status != nil && *row.Status >= q.Status.From && *row.Status <= q.Status.To)
+	return !inRow || q.matchRow(f.row())
+}
+
+func (q *Query) matchRow(row explain.Row) bool {
+	margin := row.Margin != nil && *row.Margin >= q.MinMargin
+	status := row.Status != nil && *row.Status >= q.Status.From && *row.Status <= q.Status.To
+	return (margin || q.MinMargin == 0) && (status || q.Status == (Status{})) &&
+		(!q.Stale || slices.Contains(row.Flags, explain.FlagStale))
 }
 
 func (q *Query) matchID(h *head) match {

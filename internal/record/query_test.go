@@ -40,6 +40,11 @@ func TestQueriesOfBytesAndDocuments(t *testing.T) {
 			MinMargin:  rapid.SampledFrom([]float64{0, .01, .5}).Draw(t, "min margin"),
 			Since:      start.Add(time.Duration(rapid.IntRange(0, 999).Draw(t, "since")) * time.Second),
 		}
+		if len(docs) > 0 && rapid.Bool().Draw(t, "by block") {
+			if chain := rapid.SampledFrom(docs).Draw(t, "alike").Request.Chain; len(chain) > 0 {
+				q.FirstBlock = chain[0]
+			}
+		}
 		var found, want []*explain.Record
 		ring.Walk(q, func(rec *explain.Record) bool { found = append(found, rec); return true })
 		for _, rec := range slices.Backward(docs) {

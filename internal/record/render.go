@@ -12,6 +12,6 @@ func (r *Ring) Render(e *Entry) *explain.Record {
 	raw := make([]byte, s.total)
 	e.encode(raw, s, refs{})
 	raw[offState] = statePending
-	v := view{raw: raw, roster: newRoster(e.Roster, e.Inputs.Pods), weights: e.Inputs.Weights.Clone()}
-	return v.record(r.keyed)
+	v := view{raw: raw, roster: newRoster(e.Roster, e.Inputs.Pods), weights: e.Inputs.Weights.Clone(), keyed: r.keyed}
+	return v.record()
 }

@@ -276,7 +276,7 @@ func (r *Ring) Load(h Handle) (*explain.Record, bool) {
 	}
 	v := r.view(slices.Clone(raw))
 	r.mu.Unlock()
-	return v.record(r.keyed), true
+	return v.record(), true
 }
 
 // view joins a record's bytes with what it shares with others.
@@ -285,6 +285,7 @@ func (r *Ring) view(raw []byte) view {
 		raw:     raw,
 		roster:  r.rosters.at(le.Uint32(raw[offRoster:])),
 		weights: r.weights.at(le.Uint32(raw[offWeights:])),
+		keyed:   r.keyed,
 	}
 }
 

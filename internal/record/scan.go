@@ -116,7 +116,7 @@ func (r *Ring) walk(q *Query, visit func(*explain.Record) bool) int {
 		batch, n, more = r.down(&c, func(h *head) bool { return q.match(h) != noMatch })
 		looked += n
 		for _, f := range batch {
-			if !visit(f.view.record(r.keyed)) {
+			if !visit(f.view.record()) {
 				return looked
 			}
 		}
@@ -141,7 +141,7 @@ func (r *Ring) unsavedRecord(h Handle) (rec *explain.Record, gone bool) {
 	}
 	v := r.view(slices.Clone(raw))
 	r.mu.Unlock()
-	return v.record(r.keyed), false
+	return v.record(), false
 }
 
 // saved notes that a record stands in a file.

@@ -16,6 +16,7 @@ type view struct {
 	raw     []byte
 	roster  *roster
 	weights *score.Weights
+	keyed   func(fingerprints []byte) []string
 }
 
 // parts are the variable parts of a record.
@@ -58,7 +59,7 @@ func (v *view) strings() (texts [numStrings][]byte, rest []byte) {
 }
 
 // record makes the document. It depends on nothing but the bytes and the key.
-func (v *view) record(keyed func([]byte) []string) *explain.Record {
+func (v *view) record() *explain.Record {
 	p := v.parts()
 	id := uuidText([16]byte(v.raw[offID:]))
 	rec := &explain.Record{
@@ -69,7 +70,7 @@ func (v *view) record(keyed func([]byte) []string) *explain.Record {
 		Request: v.request(&p), Weights: explain.RecordWeights(v.weights), Seed: le.Uint64(v.raw[offSeed:]),
 		Candidates: v.candidates(&p), Timings: v.timings(),
 	}
-	rec.Request.Chain = keyed(p.chain)
+	rec.Request.Chain = v.keyed(p.chain)
 	rec.Result = v.result(&p, rec.Candidates)
 	rec.Gateway = v.gateway(&p, &rec.Result)
 	rec.Outcome, rec.Attempts = v.outcome()
