@@ -130,22 +130,16 @@ func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
 
 // check refuses what does not go together, and sets the limit that is not given.
 func (f *decisionsFlags) check(c *cobra.Command, s *cli.Streams, format cli.Format) error {
-	stream := format == cli.FormatJSONL || format == cli.FormatName
 	switch {
 	case f.filter.Limit < 0:
 		return fmt.Errorf("--limit: must not be negative, got %d", f.filter.Limit)
-	case f.replay && stream:
+	case f.replay && (format == cli.FormatJSONL || format == cli.FormatName):
 		return fmt.Errorf("--replay: has no output format %s; there are table, json and yaml", f.output)
 	case !f.watch && c.Flags().Changed("interval"):
 		return errors.New("--interval: has a meaning with --watch alone")
-	case f.watch && f.interval < minInterval:
-		return fmt.Errorf("--interval: must be at least %s, got %s", minInterval, f.interval)
-	case f.watch && f.from.file != "":
-		return errors.New("--watch: asks a picker; -f reads what is there and ends")
-	case f.watch && (format == cli.FormatJSON || format == cli.FormatYAML):
-		return fmt.Errorf("--watch: has no output format %s, which is one document; there are table, wide, jsonl and name", f.output)
-	case f.watch && (f.replay || f.filter.Since != "" || f.filter.Until != ""):
-		return errors.New("--watch: does not go with --replay, --since and --until")
+	}
+	if err := f.checkWatch(format); f.watch && err != nil {
+		return err
 	}
 	switch {
 	case f.filter.Limit > 0 || f.replay:
@@ -159,6 +153,21 @@ func (f *decisionsFlags) check(c *cobra.Command, s *cli.Streams, format cli.Form
 		return fmt.Errorf("--%s: %w", filterFlag(e.Field), e.Err)
 	}
 	return err
+}
+
+// checkWatch refuses what does not go with --watch.
+func (f *decisionsFlags) checkWatch(format cli.Format) error {
+	switch {
+	case f.interval < minInterval:
+		return fmt.Errorf("--interval: must be at least %s, got %s", minInterval, f.interval)
+	case f.from.file != "":
+		return errors.New("--watch: asks a picker; -f reads what is there and ends")
+	case format == cli.FormatJSON || format == cli.FormatYAML:
+		return fmt.Errorf("--watch: has no output format %s, which is one document; there are table, wide, jsonl and name", f.output)
+	case f.replay || f.filter.Since != "" || f.filter.Until != "":
+		return errors.New("--watch: does not go with --replay, --since and --until")
+	}
+	return nil
 }
 
 // filterFlag is the flag that sets a field of a filter: --min-margin for minMargin.

@@ -41,8 +41,8 @@ func (o *origin) flags() []string {
 	return nil
 }
 
-// open finds the source. close lets it go.
-func (o *origin) open(ctx context.Context, s *cli.Streams) (src source.Source, close func(), err error) {
+// open finds the source. done lets it go.
+func (o *origin) open(ctx context.Context, s *cli.Streams) (src source.Source, done func(), err error) {
 	opts := source.Options{Stdin: s.In, Now: s.Now, Warn: warner(s)}
 	if o.weights != "" && o.file == "" {
 		return nil, nil, cli.WithHint(errors.New("--weights: a picker tells its weights; they are for a log alone"), cli.ExitUsage, "give the log with -f")

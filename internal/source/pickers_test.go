@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -176,14 +177,14 @@ func (c *changing) Each(_ context.Context, want source.Want, visit func(*explain
 		return false, err
 	}
 	visited := 0
-	for i := len(c.list) - 1; i >= 0; i-- {
-		if !q.Wants(c.list[i]) {
+	for _, rec := range slices.Backward(c.list) {
+		if !q.Wants(rec) {
 			continue
 		}
 		if visited++; visited > want.Limit {
 			return true, nil
 		}
-		if err := visit(c.list[i]); err != nil {
+		if err := visit(rec); err != nil {
 			return false, err
 		}
 	}

@@ -17,24 +17,26 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/record"
 )
 
 func main() {
-	var b bench
+	b := bench{out: os.Stdout}
 	flag.IntVar(&b.decisions, "n", 1_000_000, "how many decisions")
 	flag.StringVar(&b.eppctl, "eppctl", "./eppctl", "the program")
 	flag.StringVar(&b.dir, "dir", "", "the directory, which must be empty")
 	flag.StringVar(&b.like, "like", "testdata/decisions/fleet.jsonl", "what they look like: the first line of this")
 	flag.Parse()
 	if err := b.run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "sourcebench:", err)
-		os.Exit(1)
+		cli.PrintError(os.Stderr, fmt.Errorf("sourcebench: %w", err))
+		os.Exit(cli.Status(err))
 	}
 }
 
 type bench struct {
+	out               io.Writer
 	decisions         int
 	eppctl, dir, like string
 	now               time.Time
@@ -94,8 +96,8 @@ func (b *bench) measure(ctx context.Context, args []string) error {
 		}
 		lines = int(out)
 	}
-	fmt.Printf("%-60.60s %8.0f ms %6d MiB %7d lines\n", fmt.Sprint(args), best.Seconds()*1000, memory>>10, lines)
-	return nil
+	_, err := fmt.Fprintf(b.out, "%-60.60s %8.0f ms %6d MiB %7d lines\n", fmt.Sprint(args), best.Seconds()*1000, memory>>10, lines)
+	return err
 }
 
 // newlines counts what is written.
@@ -152,8 +154,9 @@ func (b *bench) generate() error {
 		}
 		size += wrote
 	}
-	fmt.Printf("%d decisions, %d files, %d MiB, made and indexed in %v\n", b.decisions, files, size>>20, clock.Wall{}.Now().Sub(begin).Round(time.Second))
-	return nil
+	took := clock.Wall{}.Now().Sub(begin).Round(time.Second)
+	_, err := fmt.Fprintf(b.out, "%d decisions, %d files, %d MiB, made and indexed in %v\n", b.decisions, files, size>>20, took)
+	return err
 }
 
 // file writes decisions from the n-th on until the file is full.
