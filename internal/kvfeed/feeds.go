@@ -58,6 +58,7 @@ type State struct {
 	Mismatch    int // a block size that can't be compared with ours; 0: none
 	Hybrid      bool
 	Degraded    kvindex.Degraded
+	Gaps        uint64 // in the numbers of its batches, so far
 }
 
 // Stream is what a sink may ask and tell a stream.

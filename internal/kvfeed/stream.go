@@ -155,7 +155,7 @@ func (s *stream) tell() {
 	s.mu.Lock()
 	state := State{
 		Connected: s.stats.Connected, Unconfirmed: s.stats.Unconfirmed,
-		BlockSize: rank.BlockSize, Mismatch: rank.Mismatch, Hybrid: rank.Hybrid, Degraded: rank.Degraded,
+		BlockSize: rank.BlockSize, Mismatch: rank.Mismatch, Hybrid: rank.Hybrid, Degraded: rank.Degraded, Gaps: rank.Gaps,
 	}
 	s.mu.Unlock()
 	if state != s.told {
@@ -168,14 +168,15 @@ func (s *stream) tell() {
 // nothing of what the engine has: see [stream.apply].
 func (s *stream) removed(blocks []uint64, at time.Time) {
 	if blocks != nil {
-		s.feeds.sink.RankEvicted(s.slot, blocks, bounded(at, s.feeds.cfg.Clock.Now()))
+		s.feeds.sink.RankEvicted(s.slot, blocks, s.bounded(at))
 	}
 }
 
 // bounded is an engine's idea of when something happened: clocks differ.
-func bounded(claimed, received time.Time) time.Time {
-	const most = 10 * time.Second
-	if claimed.After(received) || received.Sub(claimed) > most {
+func (s *stream) bounded(claimed time.Time) time.Time {
+	const most = 10 * time.Second // of the wall's
+	received := s.feeds.cfg.Clock.Now()
+	if claimed.After(received) || received.Sub(claimed).Seconds() > most.Seconds()*s.feeds.cfg.Clock.Scale() {
 		return received
 	}
 	return claimed
@@ -286,7 +287,7 @@ func (l listener) apply(seq uint64, batch *kvevent.Batch) {
 		l.log.InfoContext(l.ctx, "the engine has begun anew, its cache is empty")
 		l.feeds.sink.RankEvicted(l.slot, nil, l.lost)
 	case out.Restarted || cleared:
-		l.feeds.sink.RankEvicted(l.slot, nil, bounded(at, l.feeds.cfg.Clock.Now()))
+		l.feeds.sink.RankEvicted(l.slot, nil, l.bounded(at))
 	}
 	if out.Missed > 0 {
 		l.log.WarnContext(l.ctx, "KV events missed", slog.Uint64("batches", out.Missed), slog.Bool("replay", out.Replay))

@@ -82,6 +82,11 @@ func TestPredictionIsClassed(t *testing.T) {
 		{"stored by a request beside it", more, func(f *foretelling) { f.store(4, 6) }, nothing, explain.PredictionInFlight, true},
 		{"the event comes after the answer", more, nothing, func(f *foretelling) { f.store(4, 6) }, explain.PredictionInFlight, false},
 		{"part of the event comes", more, nothing, func(f *foretelling) { f.store(4, 5) }, explain.PredictionUnexplained, false},
+		{"stored by a request beside it, and evicted again", more, func(f *foretelling) {
+			f.store(4, 6)
+			f.tree.Remove(f.slot, f.blocks[4:6])
+			f.pool.RankEvicted(f.slot, f.blocks[4:6], time.Now())
+		}, nothing, explain.PredictionInFlight, true},
 		{"more for no reason", more, nothing, nothing, explain.PredictionUnexplained, false},
 		{"more than a listener who came late knows of", more, func(f *foretelling) {
 			f.degrade(kvindex.JoinedLate)
@@ -104,6 +109,14 @@ func TestPredictionIsClassed(t *testing.T) {
 			f.degrade(kvindex.JoinedLate)
 		}, nothing, explain.PredictionUnexplained, false},
 		{"claimed in spite of a gap", less, func(f *foretelling) { f.degrade(kvindex.Gapped) }, nothing, explain.PredictionAfterGap, true},
+		{"a gap that was cleared after the pick", less, func(f *foretelling) {
+			f.state.Gaps++
+			f.degrade(kvindex.JoinedLate)
+		}, nothing, explain.PredictionAfterGap, true},
+		{"a gap that was mended since", less, func(f *foretelling) {
+			f.state.Gaps++
+			f.degrade(kvindex.Whole)
+		}, nothing, explain.PredictionAfterGap, true},
 		{"the gap shows after the answer", less, nothing, func(f *foretelling) { f.degrade(kvindex.Gapped) }, explain.PredictionAfterGap, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

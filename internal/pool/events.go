@@ -168,7 +168,11 @@ func (p *Pool) RankEvicted(slot prefix.Slot, blocks []uint64, at time.Time) {
 	}
 	since := p.since(at)
 	for q := r.endpoint.reservations.first; q != nil; q = q.next {
-		if q.countsOn(slot.Index) && (blocks == nil || gone(q.last)) {
+		switch {
+		case q.at.slot != slot.Index:
+		case blocks != nil:
+			q.removed(gone, since)
+		case q.last != 0 && q.gone == never:
 			q.gone = since
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // Evidence is what speaks for why an engine found more or less of a prompt in
 // its cache than the pick counted on.
 type Evidence struct {
-	// Stored: the pod holds by now all that the engine found.
+	// Stored: the pod holds by now all that the engine found, or has lost it again.
 	Stored bool
 	// Evicted: what the pick counted on was removed before the engine looked, and
 	// Unseen: before the pick, which was told after it.
@@ -33,7 +33,12 @@ func (r *Reservation) Evidence(cached int, looked time.Time) Evidence {
 		return Evidence{Assumed: true}
 	}
 	p.lockSoon()
-	ev := Evidence{Degraded: max(r.doubt, r.endpoint.degraded(r.at.slot))}
+	ev := Evidence{Stored: r.passed}
+	if now := r.endpoint.doubt(r.at.slot); now.gaps != r.doubt.gaps {
+		ev.Degraded = kvindex.Gapped // it may have been mended since
+	} else {
+		ev.Degraded = max(r.doubt.degraded, now.degraded)
+	}
 	ev.Unseen = r.gone != never && r.gone < r.pickedAt
 	ev.Evicted = r.gone != never && r.gone <= p.since(looked)+instant(Allowance)
 	p.mu.Unlock()
@@ -42,7 +47,7 @@ func (r *Reservation) Evidence(cached int, looked time.Time) Evidence {
 		slot := r.at.deepest()
 		counts := make([]uint32, slot+1)
 		p.cfg.Tree.Lookup(r.blocks[:n], counts)
-		ev.Stored = int(counts[slot]) == n
+		ev.Stored = ev.Stored || int(counts[slot]) == n
 	}
 	return ev
 }
@@ -86,16 +91,24 @@ func (r *Reservation) counts(f found) {
 		r.assumed = true
 		return
 	}
-	r.blocks, r.doubt = m.Blocks, r.endpoint.degraded(r.at.slot)
+	r.blocks, r.doubt = m.Blocks, r.endpoint.doubt(r.at.slot)
 	if f.held > 0 && f.held <= len(m.Blocks) {
 		r.last, r.claim = m.Blocks[f.held-1], r.endpoint.doubtful(r.at.slot)
 	}
+	if f.held < len(m.Blocks) {
+		r.beyond = m.Blocks[f.held]
+	}
 }
 
-// countsOn reports whether the reservation counts on a block in the slot of which
-// no removal is known.
-func (r *Reservation) countsOn(slot uint32) bool {
-	return r.last != 0 && r.at.slot == slot && r.gone == never
+// removed takes it that blocks were removed at a time. What was not there at the
+// pick has come after it.
+func (r *Reservation) removed(block func(uint64) bool, at instant) {
+	if r.last != 0 && r.gone == never && block(r.last) {
+		r.gone = at
+	}
+	if r.beyond != 0 && block(r.beyond) {
+		r.passed = true
+	}
 }
 
 // remember does what of a pick need not be done under the lock. That a block was
@@ -115,14 +128,20 @@ func (p *Pool) remember(r *Reservation) {
 	}
 }
 
-// degraded is why the picture of the rank of that slot is not whole.
-func (e *endpoint) degraded(slot uint32) kvindex.Degraded {
+// doubt is why the picture of a rank is not whole, and how often it became so.
+type doubt struct {
+	degraded kvindex.Degraded
+	gaps     uint64
+}
+
+// doubt is that of the rank with the slot; that of reports has none.
+func (e *endpoint) doubt(slot uint32) doubt {
 	for _, r := range e.ranks {
 		if r.slots[0].Index == slot {
-			return r.state.Degraded
+			return doubt{r.state.Degraded, r.state.Gaps}
 		}
 	}
-	return kvindex.Whole // it is that of reports
+	return doubt{}
 }
 
 // deepest is the index of the slot that has all that counts there.

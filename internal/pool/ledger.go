@@ -24,7 +24,9 @@ type Reservation struct {
 	promptBlocks
 	last    uint64  // of the prompt's blocks the last one that the pick counted on; 0: none
 	gone    instant // when that was removed, as was told after the pick; never: it was not
-	doubt   kvindex.Degraded
+	beyond  uint64  // the block behind that one; 0: none
+	passed  bool    // that was stored and removed since
+	doubt   doubt
 	assumed bool   // nobody tells what the pod holds
 	claim   *claim // to be held against the engine's answer; mostly nil
 	sent    *sent  // to an endpoint whose cache is assumed, else nil
@@ -112,8 +114,9 @@ func (r *Reservation) book(p *Pool, e *endpoint, now instant) {
 	if r.pool == nil {
 		r.pool = p // once: it is read without the lock
 	}
-	r.endpoint, r.pickedAt, r.gone = e, now, never
-	r.at, r.held, r.last, r.doubt, r.assumed, r.claim = tally{}, 0, 0, kvindex.Whole, false, nil
+	r.endpoint, r.pickedAt = e, now
+	r.at, r.held, r.doubt, r.assumed, r.claim = tally{}, 0, doubt{}, false, nil
+	r.last, r.gone, r.beyond, r.passed = 0, never, 0, false
 	r.pending, r.open = true, true
 	if r.sent != nil {
 		r.sent.resend(e)

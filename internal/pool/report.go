@@ -226,8 +226,8 @@ func (p *Pool) learn(e *endpoint, r *report.Report, cache bool, gone func(uint64
 		return
 	}
 	for q := e.reservations.first; q != nil; q = q.next {
-		if q.countsOn(e.slot.Index) && gone(q.last) {
-			q.gone = taken
+		if q.at.slot == e.slot.Index {
+			q.removed(gone, taken)
 		}
 	}
 }
