@@ -165,13 +165,12 @@ var conversationColumns = []struct {
 	right bool
 }{{"", true}, {"TIME", false}, {"REQUEST", false}, {"TOKENS", true}, {"POD", false}, {"PREDICTED", true}, {"CACHED", true}, {"TTFT", true}}
 
+// podColumn is the place of POD among them.
+const podColumn = 4
+
 // write adds the conversation to a text for people.
 func (c *Conversation) write(p *page) {
-	title := count(len(c.Turns), "request") + " of this conversation"
-	if c.Moves > 0 {
-		title += ", " + count(c.Moves, "move") + " to another pod"
-	}
-	p.row(Strong, "", title+":")
+	p.row(Strong, "", c.title()+":")
 	rows := [][]string{{}}
 	for _, column := range conversationColumns {
 		rows[0] = append(rows[0], column.name)
@@ -200,6 +199,14 @@ func (c *Conversation) write(p *page) {
 			p.row(Plain, pad("", widths[0]+2), c.Turns[i-1].whyText(c.before(i-1)))
 		}
 	}
+}
+
+func (c *Conversation) title() string {
+	title := count(len(c.Turns), "request") + " of this conversation"
+	if c.Moves > 0 {
+		title += ", " + count(c.Moves, "move") + " to another pod"
+	}
+	return title
 }
 
 func (c *Conversation) tone(turn int) Tone {

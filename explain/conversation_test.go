@@ -67,6 +67,7 @@ func TestConversation(t *testing.T) {
 	}
 	r := explain.Explain(asked, explain.Options{Earlier: alike.Records()})
 	r.Conversation = c
+	goldenDocuments(t, "conversation", r)
 	for _, columns := range []int{80, 120} {
 		var b strings.Builder
 		if err := r.Text(&b, explain.TextOptions{Width: columns}); err != nil {

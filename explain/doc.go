@@ -8,7 +8,8 @@
 //
 // [Record] is the document that decisions are stored and exchanged as (JSON
 // Lines, one record a line). [Explain] makes a [Report] of it, which is rendered
-// as text or marshalled to JSON.
+// as text, HTML or Markdown, or marshalled to JSON. HTML and Markdown are written
+// of one document without a layout, so that both say the same.
 //
 // The package is pure: no I/O, no clock, no terminal. It does not find records
 // (internal/record does) and does not format tables for a screen width it wasn't

@@ -49,6 +49,7 @@ func Explain(rec *Record, opt Options) *Report {
 		report.Analysis = analyse(r.in.Weights)
 	}
 	report.Outcome = outcomeOf(rec)
+	report.Ladder = LadderOf(rec, opt.Earlier)
 	f := finder{Report: report, in: r, priors: priorsOf(rec, opt.Earlier)}
 	report.Notes = f.notes()
 	report.Cause = mainCause(report.Notes)

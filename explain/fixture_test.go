@@ -140,6 +140,7 @@ func scenes() map[string]scene {
 		"no-prefix":    noPrefix(),
 		"many":         many(),
 		"hostile":      hostile(),
+		"markup":       markup(),
 		"tiers":        tiers(),
 	}
 }
@@ -405,15 +406,4 @@ func many() scene {
 		s.pods = append(s.pods, p)
 	}
 	return s
-}
-
-func hostile() scene {
-	return scene{
-		req: score.InferenceRequest{Blocks: 195, Adapter: "fr\x1b]0;owned\a"}, weights: score.Default(),
-		pods: []score.PodState{pod("\u202esim-0", 10, .5, 2), pod("日本語のポッド-1", 5, .5, 2), sick("x\x1b[2J6")},
-		edit: func(rec *explain.Record) {
-			rec.RequestID, rec.Request.Model = "a\nb\x1b[31m", "m\u200bodel\xff"
-			rec.Outcome.Error = "boom\r\n\x1b[0m"
-		},
-	}
 }

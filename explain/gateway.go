@@ -24,7 +24,11 @@ func (r *Report) writeGateway(p *page) {
 	p.fact(Plain, "gateway", strings.TrimPrefix(text, ", "))
 	p.fact(Plain, "subset", g.Subset.text())
 	if r.Picked != nil {
-		p.fact(Plain, "fallbacks", cmp.Or(strings.Join(g.Fallbacks, ", "), "none"))
+		fallbacks := names(g.Fallbacks)
+		if p.opt.All {
+			fallbacks = strings.Join(g.Fallbacks, ", ")
+		}
+		p.fact(Plain, "fallbacks", cmp.Or(fallbacks, "none"))
 	}
 }
 

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/eppctl/eppctl/score"
 )
@@ -203,31 +204,53 @@ var stepTexts = map[string]string{
 }
 
 func (l *Ladder) write(p *page) {
-	title := "cached tokens, step by step"
-	if l.Requests > 1 {
-		title += fmt.Sprintf(" (%d requests)", l.Requests)
-	}
-	p.row(Strong, "", fmt.Sprintf("%s, of %d in the prompt:", title, l.PromptTokens))
+	p.row(Strong, "", "cached tokens, step by step, "+l.title()+":")
 	for i := range l.Steps {
 		s := &l.Steps[i]
-		share := ""
-		if l.PromptTokens > 0 {
-			share = fmt.Sprintf("%5.1f%%", 100*float64(s.Tokens)/float64(l.PromptTokens))
+		tokens := strconv.Itoa(s.Tokens)
+		if s.Unknown == l.Requests {
+			tokens = "unknown"
 		}
-		text := fmt.Sprintf("%10d  %s  %s", s.Tokens, share, stepTexts[s.Name])
-		switch {
-		case s.Unknown == l.Requests:
-			text = fmt.Sprintf("%10s  %6s  %s", "unknown", "", stepTexts[s.Name])
-		case s.Unknown > 0:
-			text += fmt.Sprintf(" (not known of %s)", count(s.Unknown, "request"))
-		}
-		p.row(Plain, "  "+pad(s.Name, 10), text)
-		for _, loss := range s.Lost {
-			text := fmt.Sprintf("−%d: %s", loss.Tokens, loss.Cause)
-			if loss.Detail != "" {
-				text += ", " + loss.Detail
-			}
-			p.row(Warn, "                                ", text)
+		p.row(Plain, "  "+pad(s.Name, 10), fmt.Sprintf("%10s  %6s  %s", tokens, l.share(s), s.text(l.Requests)))
+		for k := range s.Lost {
+			p.row(Warn, "                                ", s.Lost[k].text())
 		}
 	}
+}
+
+func (l *Ladder) title() string {
+	title := fmt.Sprintf("of %d in the prompt", l.PromptTokens)
+	if l.Requests > 1 {
+		title = fmt.Sprintf("of %d in the prompts of %d requests", l.PromptTokens, l.Requests)
+	}
+	return title
+}
+
+// share is a step's part of the prompt, "" when it is not known.
+func (l *Ladder) share(s *Step) string {
+	if l.PromptTokens == 0 || s.Unknown == l.Requests {
+		return ""
+	}
+	return decimal(100*float64(s.Tokens)/float64(l.PromptTokens), 1) + "%"
+}
+
+// lossy reports whether tokens were lost between two steps.
+func (l *Ladder) lossy() bool {
+	return slices.ContainsFunc(l.Steps, func(s Step) bool { return len(s.Lost) > 0 })
+}
+
+func (s *Step) text(requests int) string {
+	text := stepTexts[s.Name]
+	if s.Unknown > 0 && s.Unknown < requests {
+		text += fmt.Sprintf(" (not known of %s)", count(s.Unknown, "request"))
+	}
+	return text
+}
+
+func (l *Loss) text() string {
+	text := fmt.Sprintf("-%d: %s", l.Tokens, l.Cause)
+	if l.Detail != "" {
+		text += ", " + l.Detail
+	}
+	return text
 }

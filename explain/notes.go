@@ -47,7 +47,7 @@ func (f *finder) notes() []Note {
 	add(CauseWeights, f.otherWeights())
 	out = append(out, f.missing()...)
 	if f.Ties != nil && f.DecidedBy == score.ByTieSeed.Name(nil) {
-		add(CauseTieRandom, "equal in everything, so the seed chose one of "+strings.Join(f.Ties.Pods, ", "))
+		add(CauseTieRandom, "equal in everything, so the seed chose one of "+names(f.Ties.Pods))
 	}
 	add(CauseNoReuse, f.noReuse())
 	slices.SortStableFunc(out, func(a, b Note) int {

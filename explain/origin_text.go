@@ -193,6 +193,6 @@ func (r *Report) otherReasons() []string {
 func (f *finder) foreignNotes(add func(cause, text string, evidence ...Evidence)) {
 	add(CauseInputStale, f.oldFigures())
 	if f.Ties != nil && f.byScores() {
-		add(CauseTieRandom, "equal in every weighted sum: drawn from "+strings.Join(f.Ties.Pods, ", "))
+		add(CauseTieRandom, "equal in every weighted sum: drawn from "+names(f.Ties.Pods))
 	}
 }

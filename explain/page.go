@@ -27,6 +27,10 @@ type TextOptions struct {
 	// Width is the number of columns that no line exceeds; 0 means no limit, and
 	// less than 40 is taken as 40.
 	Width int
+	// All shows all pods. Else they are the best few, the one that holds most of the
+	// prompt and the picked one, and many excluded are grouped by
+	// reason.
+	All bool
 	// Wide shows all pods, the factors of the excluded ones too, and what the
 	// weights mean.
 	Wide bool
@@ -46,8 +50,9 @@ const (
 // page collects the lines of a text. Every string passes the sanitizer and
 // every line is folded to the width here, in one place.
 type page struct {
-	opt   TextOptions
-	lines []string
+	opt    TextOptions
+	lines  []string
+	onFact func(fact) // takes the facts in place of the page
 }
 
 func newPage(opt TextOptions) *page {
@@ -57,6 +62,7 @@ func newPage(opt TextOptions) *page {
 	if opt.Width > 0 {
 		opt.Width = max(opt.Width, minWidth)
 	}
+	opt.All = opt.All || opt.Wide
 	return &page{opt: opt}
 }
 
@@ -115,6 +121,10 @@ func (p *page) row(tone Tone, prefix, text string) {
 // fact writes "key: text", continued with an indent.
 func (p *page) fact(tone Tone, key, text string) {
 	if text == "" {
+		return
+	}
+	if p.onFact != nil {
+		p.onFact(fact{tone, key, text})
 		return
 	}
 	rest := 0

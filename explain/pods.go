@@ -145,12 +145,11 @@ func ageText(seconds float64) string {
 // matrix is the layout for wide screens: a row of cells a pod, a column a
 // factor; in a cell value and contribution, and the raw input below.
 type matrix struct {
-	p         *page
-	pod, cell int // widths of the columns
+	p               *page
+	rank, pod, cell int // widths of the columns
 }
 
 const (
-	rankColumn  = 4
 	scoreColumn = 8
 	maxPod      = 36
 	minCell     = 14 // "0.960 → 0.5760"
@@ -165,6 +164,7 @@ func newMatrix(p *page, rows []podRow) *matrix {
 	}
 	m := &matrix{p: p, cell: maxCell}
 	for i := range rows {
+		m.rank = max(m.rank, len(rows[i].rank)+len(".")+gap)
 		m.pod = max(m.pod, min(width(p.safe(rows[i].pod)), maxPod), min(width(p.safe(rows[i].endpoint)), maxPod))
 	}
 	if p.opt.Width == 0 {
@@ -173,7 +173,7 @@ func newMatrix(p *page, rows []podRow) *matrix {
 	const podAtLeast = 14
 	columns := len(rows[0].factors)
 	for ; ; m.pod-- {
-		room := p.opt.Width - rankColumn - m.pod - gap - scoreColumn
+		room := p.opt.Width - m.rank - m.pod - gap - scoreColumn
 		m.cell = min(maxCell, room/columns-gap)
 		if m.cell >= minCell+gap || (m.cell >= minCell && m.pod <= podAtLeast) {
 			return m
@@ -193,7 +193,7 @@ func (m *matrix) write(rows []podRow) {
 	m.line(Faint, head)
 	for i := range rows {
 		m.line(rows[i].tone, m.cells(&rows[i]))
-		m.p.writeReported(strings.Repeat(" ", rankColumn), &rows[i])
+		m.p.writeReported(strings.Repeat(" ", m.rank), &rows[i])
 	}
 }
 
@@ -223,7 +223,7 @@ func (m *matrix) line(tone Tone, cells [][]string) {
 func (m *matrix) columnWidth(i int) int {
 	switch i {
 	case 0:
-		return rankColumn
+		return m.rank
 	case 1:
 		return m.pod + gap
 	case 2:

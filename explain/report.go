@@ -59,6 +59,8 @@ type Report struct {
 	Candidates []Standing   `json:"candidates"` // could win, best first
 	Excluded   []Exclusion  `json:"excluded"`   // could not, what would have scored most first
 	Flips      []PodChanges `json:"whatWouldFlip"`
+	// Ladder is null when there was no prefix to reuse.
+	Ladder *Ladder `json:"ladder"`
 	// Conversation is set by who found the other requests of it.
 	Conversation *Conversation `json:"conversation,omitempty"`
 	// Versus is the picked pod against one that was asked for, see [WhyNot].

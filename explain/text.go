@@ -32,6 +32,10 @@ func (r *Report) Text(w io.Writer, opt TextOptions) error {
 		p.blank()
 		r.Conversation.write(p)
 	}
+	if r.Ladder != nil && (p.opt.Wide || r.Ladder.lossy()) {
+		p.blank()
+		r.Ladder.write(p)
+	}
 	p.blank()
 	r.writeWeights(p)
 	p.blank()
@@ -131,26 +135,20 @@ func (r *Report) writeCandidates(p *page) {
 		title += ", best first"
 	}
 	p.row(Strong, "", title+":")
-	shown := r.shown(p.opt.Wide)
+	shown := r.shown(p.opt.All)
 	rows := make([]podRow, len(shown))
 	for k, i := range shown {
 		rows[k] = r.candidateRow(i)
 	}
 	r.writePods(p, rows)
-	if more := len(r.Candidates) - len(shown); more > 0 {
-		p.row(Faint, "", fmt.Sprintf("… and %d more, see -o wide", more))
-	}
+	p.more(len(r.Candidates) - len(shown))
 }
 
-// shown lists the places of the pods to show: the top few, and the picked one.
-func (r *Report) shown(all bool) []int {
-	var out []int
-	for i := range r.Candidates {
-		if all || i < topPods || r.Candidates[i].Picked {
-			out = append(out, i)
-		}
+// more says that pods are left out.
+func (p *page) more(pods int) {
+	if pods > 0 {
+		p.row(Faint, "", fmt.Sprintf("… and %d more (--all)", pods))
 	}
-	return out
 }
 
 func (r *Report) candidateRow(i int) podRow {
@@ -169,6 +167,9 @@ func (r *Report) candidateRow(i int) podRow {
 	case i > 0:
 		row.remark = points(r.Candidates[0].Score-s.Score) + " behind"
 	}
+	if !s.Picked && i == r.holder() {
+		row.remark = strings.TrimPrefix(row.remark+", holds most of the prompt", ", ")
+	}
 	return row
 }
 
@@ -177,20 +178,23 @@ func (r *Report) writeExcluded(p *page) {
 		return
 	}
 	p.row(Strong, "", fmt.Sprintf("%s excluded (%s):", count(len(r.Excluded), "pod"), r.reasons()))
-	shown := len(r.Excluded)
-	if !p.opt.Wide {
-		shown = min(shown, topPods)
+	if !r.oneByOne(p.opt.All) {
+		for _, g := range r.grouped() {
+			p.row(Plain, "- ", g.text())
+		}
+		return
 	}
-	for i := range r.Excluded[:shown] {
+	for i := range r.Excluded {
 		x := &r.Excluded[i]
-		p.row(Plain, "- ", x.Pod+" ("+x.Endpoint+") "+x.Reason+": "+x.Detail+"; "+x.wouldText())
+		p.row(Plain, "- ", x.text())
 		if p.opt.Wide && r.Origin == nil {
 			p.writeFactors("    ", x.Factors)
 		}
 	}
-	if more := len(r.Excluded) - shown; more > 0 {
-		p.row(Faint, "", fmt.Sprintf("… and %d more, see -o wide", more))
-	}
+}
+
+func (x *Exclusion) text() string {
+	return x.Pod + " (" + x.Endpoint + ") " + x.Reason + ": " + x.Detail + "; " + x.wouldText()
 }
 
 func (x *Exclusion) wouldText() string {
@@ -267,6 +271,13 @@ func (r *Report) writeOutcome(p *page) {
 		r.writeOriginOutcome(p)
 		return
 	}
+	r.writeAnswer(p)
+	r.writeTimings(p)
+	r.writeReplay(p)
+}
+
+// writeAnswer tells how the request went.
+func (r *Report) writeAnswer(p *page) {
 	o := &r.Outcome
 	tone := Plain
 	if o.State == OutcomeUnknown {
@@ -280,16 +291,9 @@ func (r *Report) writeOutcome(p *page) {
 	}
 	p.fact(tone, "cached tokens", o.cacheText())
 	r.writeAttempts(p)
-	t := &r.Timings
-	if t.Body != nil {
-		p.fact(Plain, "waiting for the rest of the body", millis(*t.Body)+" ms, before the picker's time")
-	}
-	tokens := ""
-	if t.Tokens != nil {
-		tokens = ", tokens " + millis(*t.Tokens)
-	}
-	p.fact(Plain, "picker", fmt.Sprintf("%s ms (parse %s%s, lookup %s, scorers %s, decide %s)",
-		millis(t.Total), millis(t.Parse), tokens, millis(t.Lookup), millis(t.Scorers), millis(t.Decide)))
+}
+
+func (r *Report) writeReplay(p *page) {
 	tone, text := Good, "identical"
 	if !r.Replay.Identical {
 		tone, text = Bad, "first difference: "+r.Replay.Difference

@@ -70,6 +70,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden(t, name+".json", string(document)+"\n")
+			goldenDocuments(t, name, report)
 		})
 	}
 }

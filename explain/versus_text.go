@@ -93,21 +93,24 @@ func (v *Versus) write(p *page) {
 	p.row(Strong, "", "why not "+v.Pod+" ("+v.Endpoint+"):")
 	p.row(Plain, "  ", v.Verdict)
 	v.writeTerms(p)
+	writeChanges(p, v.changesText(), v.Changes)
+}
+
+// changesText leads to the changes that would have made the pod win.
+func (v *Versus) changesText() string {
 	let := ""
 	if v.LetIn {
 		let = "let in, "
 	}
-	possible := slices.ContainsFunc(v.Changes, func(c Change) bool { return c.Possible })
 	switch {
 	case v.WouldWin:
-		p.row(Plain, "  ", let+"it would have won")
+		return let + "it would have won"
 	case len(v.Changes) == 0:
-		p.row(Plain, "  ", "no input would have made it win: no score decided between the two")
-	case possible:
-		writeChanges(p, let+"it would have won with", v.Changes)
-	default:
-		writeChanges(p, let+"it would not have won by one input alone:", v.Changes)
+		return "no input would have made it win: no score decided between the two"
+	case slices.ContainsFunc(v.Changes, func(c Change) bool { return c.Possible }):
+		return let + "it would have won with"
 	}
+	return let + "it would not have won by one input alone:"
 }
 
 // writeTerms shows winner - pod = difference, a line a factor, with what both

@@ -52,18 +52,24 @@ func (a *Analysis) write(p *page) {
 		column = max(column, width(p.safe(s.Factor)))
 	}
 	for i, s := range a.Sensitivity {
-		text := "moves the score by up to " + number4(s.Full)
-		if s.Eligible != s.Full {
-			text += " (" + number4(s.Eligible) + " between eligible pods)"
-		}
-		if i < len(a.Gradient) {
-			text += ", " + signed(a.Gradient[i].PerUnit) + " per " + a.Gradient[i].Unit
-		}
-		if e := a.equivalent(s.Factor); e != nil {
-			text += "; " + e.text()
-		}
-		p.row(Plain, "  "+pad(p.safe(s.Factor), column)+"  ", text)
+		p.row(Plain, "  "+pad(p.safe(s.Factor), column)+"  ", a.meaning(i))
 	}
+}
+
+// meaning says what the weight of the i-th factor means.
+func (a *Analysis) meaning(i int) string {
+	s := &a.Sensitivity[i]
+	text := "moves the score by up to " + number4(s.Full)
+	if s.Eligible != s.Full {
+		text += " (" + number4(s.Eligible) + " between eligible pods)"
+	}
+	if i < len(a.Gradient) {
+		text += ", " + signed(a.Gradient[i].PerUnit) + " per " + a.Gradient[i].Unit
+	}
+	if e := a.equivalent(s.Factor); e != nil {
+		text += "; " + e.text()
+	}
+	return text
 }
 
 func (a *Analysis) equivalent(factor string) *Equivalent {

@@ -127,6 +127,7 @@ func TestWhatIf(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden(t, "whatif-"+q.name+".json", string(document)+"\n")
+			goldenDocuments(t, "whatif-"+q.name, c)
 		})
 	}
 }

@@ -59,7 +59,11 @@ func (c *Comparison) writeChanges(p *page) {
 	}
 	for i := range c.Changes {
 		a := &c.Changes[i]
-		p.row(Plain, "  "+pad(p.safe(a.Key), column)+"  ", a.text()+c.effect(i))
+		text := a.text()
+		if effect := c.effect(i); effect != "" {
+			text += " (" + effect + ")"
+		}
+		p.row(Plain, "  "+pad(p.safe(a.Key), column)+"  ", text)
 	}
 }
 
@@ -101,11 +105,11 @@ func (c *Comparison) effect(i int) string {
 	}
 	switch {
 	case !a.Mattered:
-		return " (does not matter: " + without + " the pick is the same)"
+		return "does not matter: " + without + " the pick is the same"
 	case a.PickWithout == nil:
-		return " (matters: " + without + " the request is refused)"
+		return "matters: " + without + " the request is refused"
 	}
-	return " (matters: " + without + " the pick is " + a.PickWithout.Pod + ")"
+	return "matters: " + without + " the pick is " + a.PickWithout.Pod
 }
 
 // writeSides shows the two results in two columns.
@@ -119,10 +123,19 @@ func (c *Comparison) writeSides(p *page) {
 		p.cells(tone, []int{label, cell + gap, cell}, [][]string{{name}, fold(p.safe(before), cell), fold(p.safe(after), cell)})
 	}
 	line(Strong, "", "as it was", "with the changes")
+	for _, l := range c.sideLines() {
+		line(Plain, l[0], l[1], l[2])
+	}
+}
+
+// sideLines are name, as it was, with the changes.
+func (c *Comparison) sideLines() [][3]string {
 	a, b := &c.Before, &c.After
-	line(Plain, "picked", a.pickText(), b.pickText())
-	line(Plain, "ahead of", a.marginText(), b.marginText())
-	line(Plain, "decided by", cmp.Or(a.DecidedBy, a.Refused), cmp.Or(b.DecidedBy, b.Refused))
+	return [][3]string{
+		{"picked", a.pickText(), b.pickText()},
+		{"ahead of", a.marginText(), b.marginText()},
+		{"decided by", cmp.Or(a.DecidedBy, a.Refused), cmp.Or(b.DecidedBy, b.Refused)},
+	}
 }
 
 func (s *Side) pickText() string {
@@ -154,15 +167,13 @@ func (c *Comparison) writePods(p *page) {
 	more := 0
 	for i := range c.Pods {
 		pod := &c.Pods[i]
-		if !p.opt.Wide && i >= topPods && !c.took(pod) {
+		if !p.opt.All && i >= topPods && !c.took(pod) {
 			more++
 			continue
 		}
 		c.writePod(p, pod)
 	}
-	if more > 0 {
-		p.row(Faint, "", fmt.Sprintf("… and %d more, see -o wide", more))
-	}
+	p.more(more)
 }
 
 // took reports whether the pod was picked in one of the decisions.
@@ -175,19 +186,14 @@ func (*Comparison) picked(s Side, pod *PodCompared) bool {
 }
 
 func (c *Comparison) writePod(p *page, pod *PodCompared) {
-	rank, tone, remark := "- ", Plain, ""
-	if pod.After.Rank > 0 {
-		rank = strconv.Itoa(pod.After.Rank) + ". "
+	rank, tone, remark := c.standing(pod)
+	if rank != "-" {
+		rank += "."
 	}
-	switch was, is := c.picked(c.Before, pod), c.picked(c.After, pod); {
-	case is && was:
-		tone, remark = Strong, ", picked in both"
-	case is:
-		tone, remark = Strong, ", picked now"
-	case was:
-		remark = ", picked before"
+	if remark != "" {
+		remark = ", " + remark
 	}
-	p.row(tone, rank, pod.Pod+" ("+pod.Endpoint+")  "+pod.places()+remark)
+	p.row(tone, rank+" ", pod.Pod+" ("+pod.Endpoint+")  "+pod.places()+remark)
 	column := 0
 	for k := range pod.Terms {
 		column = max(column, width(p.safe(pod.Terms[k].Before.Name)))
@@ -196,6 +202,23 @@ func (c *Comparison) writePod(p *page, pod *PodCompared) {
 		t := &pod.Terms[k]
 		p.row(Plain, "   "+pad(p.safe(t.Before.Name), column)+"  ", t.text())
 	}
+}
+
+// standing is the pod's rank with the changes, and when it was picked.
+func (c *Comparison) standing(pod *PodCompared) (rank string, tone Tone, remark string) {
+	rank = "-"
+	if pod.After.Rank > 0 {
+		rank = strconv.Itoa(pod.After.Rank)
+	}
+	switch was, is := c.picked(c.Before, pod), c.picked(c.After, pod); {
+	case is && was:
+		return rank, Strong, "picked in both"
+	case is:
+		return rank, Strong, "picked now"
+	case was:
+		return rank, Plain, "picked before"
+	}
+	return rank, Plain, ""
 }
 
 // places are rank and score, or the reason, in both decisions.

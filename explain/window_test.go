@@ -208,6 +208,7 @@ func TestWindowText(t *testing.T) {
 		}
 	})
 	w := minutes(t, healthy, now)
+	goldenDocuments(t, "window", w)
 	for _, columns := range []int{80, 120} {
 		var b strings.Builder
 		if err := w.Text(&b, explain.TextOptions{Width: columns}); err != nil {
