@@ -1,6 +1,8 @@
 package record
 
 import (
+	"math"
+
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/score"
 )
@@ -71,7 +73,11 @@ func (v *view) cacheRatio() (float64, bool) {
 		return 0, false
 	}
 	b := v.cells()[candidateSize*picked:]
-	return getFloat(b[candCache:]) / float64(blocks), state(b[candStates] & 15).Usable()
+	held := getFloat(b[candCache:])
+	if math.IsNaN(held) || math.IsInf(held, 0) { // a document has no value then
+		return 0, false
+	}
+	return held / float64(blocks), state(b[candStates] & 15).Usable()
 }
 
 func (v *view) excluded(pod string) bool {

@@ -135,11 +135,11 @@ func (q *Query) match(h *head) match {
 
 func (q *Query) matchFacts(h *head) bool {
 	inRow := q.MinMargin > 0 || q.Stale || q.Status != (Status{})
-	if !inRow && q.Excluded == "" && q.CacheBelow == 0 {
+	if !inRow && q.Excluded == "" && q.CacheBelow == 0 && q.FirstBlock == "" {
 		return true
 	}
 	f := h.facts()
-	if q.Excluded != "" && !f.excluded(q.Excluded) {
+	if q.Excluded != "" && !f.excluded(q.Excluded) || q.FirstBlock != "" && f.firstBlock() != q.FirstBlock {
 		return false
 	}
 	if ratio, known := f.cacheRatio(); q.CacheBelow > 0 && (!known || ratio >= q.CacheBelow) {
