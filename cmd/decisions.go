@@ -237,7 +237,7 @@ func (p *decisionsPrinter) add(rec *explain.Record) error {
 		return err
 	case cli.FormatJSON, cli.FormatYAML:
 		p.rows = append(p.rows, explain.Summarize(rec))
-	case cli.FormatTable, cli.FormatWide, cli.FormatText:
+	default: // a table
 		row := explain.Summarize(rec)
 		p.rows = append(p.rows, row)
 		tokens := fmt.Sprint(row.Tokens)
@@ -285,7 +285,7 @@ func (p *decisionsPrinter) finish() error {
 		return p.remarks()
 	case cli.FormatName:
 		return p.cut()
-	case cli.FormatJSONL:
+	default:
 	}
 	return nil
 }

@@ -125,13 +125,7 @@ func (f *whatIfFlags) compare(c *cobra.Command, s *cli.Streams, rec *explain.Rec
 	if err != nil {
 		return wrongQuestion(err, c)
 	}
-	if format == cli.FormatJSON || format == cli.FormatYAML {
-		return cli.Printer{Streams: s, Format: format}.Document(comparison)
-	}
-	if format != cli.FormatText && format != cli.FormatWide {
-		return usage(fmt.Errorf("-o %s: a decision with changes comes as text, wide, json or yaml", format), c)
-	}
-	return comparison.Text(s.Out, opt)
+	return writeExplained(s, comparison, format, opt)
 }
 
 // against adds to the report why it was not the pod of --vs.

@@ -98,15 +98,27 @@ func turnAfter(rec *Record, others []*Record) *Record {
 	return first
 }
 
+// longPrompt is how many steps of the chain a prompt has of which the last one may
+// be another in the next turn: it ends in the middle of a message, as where clients
+// cut or edit what was said last.
+const longPrompt = 8
+
 // continues reports whether b's prompt begins with all of a's, as far as their
-// chains tell. What the pod that served a holds of b tells more: as much as they
-// have in common, and less than all of a, means that they only begin alike.
+// chains tell; of a long prompt, with all but the end. What the pod that served a
+// holds of b tells more: as much as they have in common, and less than all of a,
+// means that they only begin alike.
 func continues(a, b *Record) bool {
 	if a.Request.Blocks > b.Request.Blocks {
 		return false
 	}
-	shared := SharedBlocks(&a.Request, &b.Request)
-	if shared == 0 || shared < a.Request.lastCommon(&b.Request) {
+	shared, last := SharedBlocks(&a.Request, &b.Request), a.Request.lastCommon(&b.Request)
+	step := chainStep(a.Request.BlockSize)
+	switch {
+	case shared == 0:
+		return false
+	case a.Request.Blocks >= longPrompt*step && shared >= last-step:
+		return true
+	case shared < last:
 		return false
 	}
 	pod, endpoint := a.server()

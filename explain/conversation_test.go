@@ -46,17 +46,23 @@ func TestConversation(t *testing.T) {
 		turn("chat", 1*minute, 70, 20, pod("a", 40, .1, 0), pod("b", 20, .2, 0)),
 		turn("chat", 2*minute, 100, 20, pod("a", 70, .1, 20), pod("b", 20, .2, 0)), // a's queue is full
 		turn("chat", 3*minute, 130, 20, pod("a", 70, .1, 0), pod("b", 100, .2, 0)),
+		turn("chat", 4*minute, 300, 20, pod("a", 70, .1, 0), pod("b", 130, .2, 0)),
 		// another one, which only begins alike: it is on both pods, by 20 blocks
 		turn("other", 30*time.Second, 38, 20, pod("a", 20, .5, 0), pod("b", 0, .2, 0)),
 		turn("other", 90*time.Second, 60, 20, pod("a", 20, .5, 0), pod("b", 38, .2, 0)),
 	}
+	// the end of a long prompt may be another in the next turn
+	edited := turn("edited", 5*minute, 400, 20, pod("a", 70, .1, 0), pod("b", 290, .2, 0))
+	copy(edited.Request.Chain, records[4].Request.Chain[:len(records[4].Request.Chain)-2])
+	edited.Seal()
+	records = append(records, edited)
 	asked := records[2]
 	alike := explain.NewAlike(asked)
 	for _, rec := range records {
 		alike.See(rec)
 	}
 	c := explain.Converse(asked, alike.Records())
-	if diff := cmp.Diff([]string{"chat-0s", "chat-60s", "chat-120s", "chat-180s"}, idsOf(c)); diff != "" {
+	if diff := cmp.Diff([]string{"chat-0s", "chat-60s", "chat-120s", "chat-180s", "chat-240s", "edited-300s"}, idsOf(c)); diff != "" {
 		t.Fatalf("turns (-want +got):\n%s", diff)
 	}
 	if c.Moves != 1 || !c.Turns[2].Moved || c.Turns[2].Cause != explain.CauseOwnerQueueFull || !c.Turns[2].Asked {

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 //go:embed document.css
@@ -48,19 +51,27 @@ func (d *document) html(out io.Writer) error {
 	for _, b := range d.blocks {
 		b.html(w)
 	}
-	fmt.Fprintf(w, "<details>\n<summary>The whole document as JSON</summary>\n<pre>%s</pre>\n</details>\n", safeHTMLLines(raw))
+	fmt.Fprintf(w, "<details>\n<summary>The whole document as JSON</summary>\n<pre>%s</pre>\n</details>\n", html.EscapeString(safeJSON(raw)))
 	w.WriteString("</main>\n</body>\n</html>\n")
 	_, err = io.WriteString(out, w.String())
 	return err
 }
 
-// safeHTMLLines is safeHTML for text of this package's own line breaks.
-func safeHTMLLines(text []byte) string {
-	lines := strings.Split(string(text), "\n")
-	for i := range lines {
-		lines[i] = safeHTML(lines[i])
+// safeJSON writes what is not printable in a JSON document, which can only be in its
+// strings, as escapes of JSON.
+func safeJSON(document []byte) string {
+	var b strings.Builder
+	for _, r := range string(document) {
+		switch high, low := utf16.EncodeRune(r); {
+		case r == '\n' || strconv.IsPrint(r):
+			b.WriteRune(r)
+		case high != utf8.RuneError:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
 	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
 // element writes a text between tags; no text, nothing.

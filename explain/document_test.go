@@ -175,7 +175,7 @@ func TestDocumentsHoldEveryFact(t *testing.T) {
 			}
 		}
 		var back map[string]any
-		if err := json.Unmarshal([]byte(folded), &back); err != nil || back["kind"] != explain.KindExplanation {
+		if err := json.Unmarshal([]byte(folded), &back); err != nil || back["requestID"] != r.RequestID {
 			t.Errorf("%s: the folded JSON does not read: %v", name, err)
 		}
 	}

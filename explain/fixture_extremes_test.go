@@ -13,7 +13,7 @@ func hostile() scene {
 		pods: []score.PodState{pod("\u202esim-0", 10, .5, 2), pod("日本語のポッド-1", 5, .5, 2), sick("x\x1b[2J6")},
 		edit: func(rec *explain.Record) {
 			rec.RequestID, rec.Request.Model = "a\nb\x1b[31m", "m\u200bodel\xff"
-			rec.Outcome.Error = "boom\r\n\x1b[0m"
+			rec.Outcome.Error = "boom\r\n\x1b[0m\x7f\U000e0041"
 		},
 	}
 }

@@ -8,6 +8,7 @@ const KindSnapshot = "Snapshot"
 // The verdicts on a fleet, the gravest first.
 const (
 	VerdictUnreachable = "router-unreachable" // nobody answers who could tell
+	VerdictNoEndpoints = "no-endpoints"       // no pod may be picked
 	VerdictSaturated   = "saturated"          // every queue is full
 	VerdictIndexDead   = "index-dead"         // nothing is heard of what the pods hold
 	VerdictStale       = "metrics-stale"      // a pod's figures are old, and traffic goes by them
@@ -18,6 +19,13 @@ const (
 	VerdictOK          = "ok"
 )
 
+// The sources of a snapshot.
+const (
+	SourcePicker  = "picker"  // the one that decides
+	SourceRecords = "records" // of a file
+	SourceMetrics = "metrics" // of another picker
+)
+
 // Snapshot is what is known of a fleet at one moment: the document of 'eppctl top
 // -o json' and what its screen shows. What is not known is null, never 0.
 type Snapshot struct {
@@ -26,7 +34,7 @@ type Snapshot struct {
 	Time       time.Time `json:"time"`
 	// TimeScale is how many of these seconds pass in one of the wall's.
 	TimeScale float64 `json:"timeScale"`
-	// Source is who says so: picker, records (of a file), metrics (of another picker).
+	// Source is who says so, one of the Source… constants.
 	Source  string       `json:"source"`
 	Router  RouterState  `json:"router"`
 	Verdict FleetVerdict `json:"verdict"`
@@ -73,6 +81,7 @@ type WindowRates struct {
 	Seconds      int `json:"seconds"`
 	Decisions    int `json:"decisions"`
 	Refused      int `json:"refused"`
+	Shed         int `json:"shed"` // of these, because all queues were full
 	Relaxed      int `json:"relaxed"`
 	Ties         int `json:"ties"`
 	Completed    int `json:"completed"`
@@ -132,7 +141,7 @@ type PodSnapshot struct {
 	DecidedBy map[string]int `json:"decidedBy"`
 	// Served are the requests that it ended in the middle window.
 	Served int `json:"served"`
-	// CachedBlocks are what it is known to hold, CacheSource by what: events, reports,
+	// CachedBlocks are what it is known to hold, CacheSource by what: events, report,
 	// assumed, none.
 	CachedBlocks *int   `json:"cachedBlocks"`
 	CacheSource  string `json:"cacheSource"`
@@ -168,6 +177,9 @@ type AdapterState struct {
 	Loaded []string `json:"loaded"` // null when not known
 	Max    *int     `json:"max"`    // slots
 	Loads  int      `json:"loads"`  // by picks, in the middle window
+	// Reloads are those of them of an adapter that a pick had made it load less than
+	// the longest window before: it was unloaded meanwhile.
+	Reloads int `json:"reloads"`
 }
 
 // StreamState is the KV events of a pod, over its ranks.
@@ -186,7 +198,25 @@ type StreamState struct {
 // FleetEvent is something that happened to the fleet.
 type FleetEvent struct {
 	Time time.Time `json:"time"`
-	Pod  string    `json:"pod"` // "" when it is of no single one
-	Code string    `json:"code"`
+	Pod  string    `json:"pod"`  // "" when it is of no single one
+	Code string    `json:"code"` // of the Event… constants
 	Text string    `json:"text"`
 }
+
+// The codes of events.
+const (
+	EventVerdict    = "verdict" // another one
+	EventJoined     = "pod-joined"
+	EventLeft       = "pod-left"
+	EventDrained    = "pod-drained" // or no longer so
+	EventDown       = "pod-down"
+	EventUp         = "pod-up"
+	EventQueueFull  = "queue-full"
+	EventRestart    = "engine-restart"
+	EventGap        = "stream-gap"
+	EventDegraded   = "stream-degraded"
+	EventRestored   = "stream-restored"
+	EventStreamLost = "stream-lost"
+	EventStreamBack = "stream-back"
+	EventWeights    = "weights-changed"
+)

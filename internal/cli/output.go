@@ -30,6 +30,8 @@ const (
 	FormatYAML  Format = "yaml"  // the same document as YAML
 	FormatJSONL Format = "jsonl" // one compact JSON document a line
 	FormatName  Format = "name"  // one identifier a line, for xargs
+	FormatHTML  Format = "html"  // one page that loads nothing
+	FormatMD    Format = "md"    // Markdown
 )
 
 // ParseFormat reads the value of -o for a command that offers the formats in
