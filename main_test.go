@@ -32,6 +32,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	trace, err := filepath.Abs("testdata/traces/mooncake-2000.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
 	logs, err := filepath.Abs("internal/llmdlog/testdata")
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +48,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("FLEET", decisions)
 			env.Setenv("LLMD", logs)
+			env.Setenv("TRACE", trace)
 			for _, listener := range []string{"GATEWAY", "EXTPROC", "HEALTH", "METRICS", "ADMIN", "REPORT"} {
 				env.Setenv("EPPCTL_"+listener+"_ADDR", "127.0.0.1:0") // wherever there is room
 			}

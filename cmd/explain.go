@@ -22,7 +22,11 @@ const explainLong = `Explain why a request went where it went, factor by factor.
 
 The decision is replayed by the very engine that took it, from the recorded inputs;
 the raw inputs stand beside every number. Use it when a request was slower than it
-should be, or went to a pod that you did not expect.`
+should be, or went to a pod that you did not expect. What its pods used to hold is
+known from earlier requests that began alike, which are looked for.
+
+With --window it says what has changed in the last minutes, for when latency spikes
+or adapters thrash.`
 
 type explainFlags struct {
 	from   origin
@@ -30,13 +34,16 @@ type explainFlags struct {
 	nth    int
 	flips  int
 	width  int
+	// conversation shows the other turns, and window what changed in a time.
+	conversation bool
+	window       time.Duration
 	whatIf whatIfFlags
 }
 
 func newExplain(s *cli.Streams) *cobra.Command {
 	var f explainFlags
 	c := &cobra.Command{
-		Use:   "explain REQUEST|latest",
+		Use:   "explain REQUEST|latest|--window DURATION",
 		Short: "Explain why a request went where it went",
 		Long:  explainLong,
 		Example: example(`
@@ -49,6 +56,12 @@ func newExplain(s *cli.Streams) *cobra.Command {
 			# From recorded decisions, without a picker
 			eppctl explain 91c2f0a7 -f decisions.jsonl
 
+			# Turn by turn: where did this conversation move, and why?
+			eppctl explain latest --conversation
+
+			# Why is latency spiking? The last quarter of an hour beside the one before
+			eppctl explain --window 15m
+
 			# For a script
 			eppctl explain latest -o json
 ` + whatIfExamples),
@@ -56,16 +69,23 @@ func newExplain(s *cli.Streams) *cobra.Command {
 			eppctl decisions          the IDs of recent requests
 			eppctl help causes        what --fail-on can look for
 			eppctl help exit-codes    what a script can rely on`},
-		Args:              oneRequest,
+		Args:              f.oneQuestion,
 		ValidArgsFunction: f.complete(s),
-		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, s, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return f.explainWindow(c, s)
+			}
+			return f.run(c, s, args[0])
+		},
 	}
 	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
 		f.from.register(fs)
+		fs.DurationVar(&f.window, "window", 0, "say what changed in the last `DURATION`, beside the time before it")
 		fs.IntVar(&f.nth, "nth", 1, "decision `N` of a repeated request ID: 1 is the newest")
 	})
 	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
 		fs.StringVarP(&f.output, "output", "o", "", "output `FORMAT`: text, wide, json or yaml")
+		fs.BoolVar(&f.conversation, "conversation", false, "show the other requests of its conversation, turn by turn")
 		fs.IntVar(&f.flips, "flips", 1, "say for `N` pods behind the winner what would have made them win")
 		fs.IntVar(&f.width, "width", 0, "set the text in `N` columns (default: the terminal's, or 120)")
 	})
@@ -90,17 +110,14 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
 	if err := f.whatIf.check(c); err != nil {
 		return err
 	}
-	rec, count, err := f.find(c.Context(), s, id)
+	if f.conversation && f.from.file == "-" {
+		return usage(errConversationOfStdin, c)
+	}
+	rec, others, err := f.find(c.Context(), s, id)
 	if err != nil {
 		return err
 	}
-	if count > 1 {
-		fmt.Fprintf(s.Err, "%d decisions for this request ID, this is number %d from the newest (--nth)\n", count, f.nth)
-	}
-	layout := explain.TextOptions{
-		Width: f.columns(s), Wide: format == cli.FormatWide, Sanitize: cli.Sanitize,
-		Paint: func(tone explain.Tone, text string) string { return s.Paint(tones[tone], text) },
-	}
+	layout := f.layout(s, format)
 	if f.whatIf.asked() {
 		return f.whatIf.compare(c, s, rec, format, layout)
 	}
@@ -108,7 +125,10 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
 	if flips == 0 {
 		flips = -1 // none
 	}
-	report := explain.Explain(rec, explain.Options{Flips: flips})
+	report := explain.Explain(rec, explain.Options{Flips: flips, Earlier: others})
+	if f.conversation {
+		report.Conversation = explain.Converse(rec, others)
+	}
 	if err := f.whatIf.against(c, rec, report); err != nil {
 		return err
 	}
@@ -126,6 +146,13 @@ var tones = map[explain.Tone]cli.Tone{
 	explain.Good: cli.Good, explain.Warn: cli.Warn, explain.Bad: cli.Bad,
 }
 
+func (f *explainFlags) layout(s *cli.Streams, format cli.Format) explain.TextOptions {
+	return explain.TextOptions{
+		Width: f.columns(s), Wide: format == cli.FormatWide, Sanitize: cli.Sanitize,
+		Paint: func(tone explain.Tone, text string) string { return s.Paint(tones[tone], text) },
+	}
+}
+
 // columns is the width of the text: never more than is read with ease.
 func (f *explainFlags) columns(s *cli.Streams) int {
 	switch {
@@ -137,21 +164,27 @@ func (f *explainFlags) columns(s *cli.Streams) int {
 	return 120
 }
 
-// find gets the record from where it is.
-func (f *explainFlags) find(ctx context.Context, s *cli.Streams, id string) (*explain.Record, int, error) {
+// find gets the record from where it is, and others that begin like it.
+func (f *explainFlags) find(ctx context.Context, s *cli.Streams, id string) (rec *explain.Record, others []*explain.Record, err error) {
 	src, done, err := f.from.open(ctx, s)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	defer done()
 	found, err := src.Find(ctx, id, f.nth)
 	if err != nil {
-		return nil, 0, sourceError(err)
+		return nil, nil, sourceError(err)
 	}
 	if found.Where != "" {
 		fmt.Fprintf(s.Err, "found at %s\n", cli.Sanitize(found.Where))
 	}
-	return found.Record, found.Count, nil
+	if found.Count > 1 {
+		fmt.Fprintf(s.Err, "%d decisions for this request ID, this is number %d from the newest (--nth)\n", found.Count, f.nth)
+	}
+	if f.from.file != "-" && !f.whatIf.asked() {
+		others, err = alike(ctx, src, found.Record, f.conversation)
+	}
+	return found.Record, others, sourceError(err)
 }
 
 // completeTimeout bounds what a completion may take; it is silent on failure.

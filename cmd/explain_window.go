@@ -1,0 +1,73 @@
+package cmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/source"
+)
+
+// oneQuestion checks that there is a request to explain, or a window.
+func (f *explainFlags) oneQuestion(c *cobra.Command, args []string) error {
+	if c.Flags().Changed("window") {
+		return cobra.NoArgs(c, args)
+	}
+	return oneRequest(c, args)
+}
+
+// checkWindow refuses what makes no sense for a window.
+func (f *explainFlags) checkWindow() error {
+	switch {
+	case f.window <= 0:
+		return fmt.Errorf("--window: must be above 0, got %v", f.window)
+	case f.conversation || f.whatIf.asked() || f.whatIf.versus != "" || len(f.whatIf.failOn) > 0:
+		return errors.New("--window goes with none of the flags that are about one request")
+	case f.from.file == "-":
+		return errors.New("--window: standard input can be read only once")
+	}
+	return nil
+}
+
+// explainWindow says what changed in the last while.
+func (f *explainFlags) explainWindow(c *cobra.Command, s *cli.Streams) error {
+	format, err := cli.ParseFormat(f.output, cli.FormatText, cli.FormatWide, cli.FormatJSON, cli.FormatYAML)
+	if err != nil {
+		return usage(err, c)
+	}
+	if err := cmp.Or(f.whatIf.read(c.Flags()), f.checkWindow()); err != nil {
+		return usage(err, c)
+	}
+	src, done, err := f.from.open(c.Context(), s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	newest, err := src.Find(c.Context(), record.Latest, 1)
+	if err != nil {
+		return sourceError(err)
+	}
+	until := newest.Record.Time.Add(1)
+	if now := s.Now(); f.from.file == "" && now.After(until) { // a simulated clock runs ahead of ours
+		until = now
+	}
+	w := explain.NewWindow(until.Add(-f.window), until)
+	want := source.Want{AnyOrder: true, Filter: admin.Filter{Since: w.From().Format(time.RFC3339Nano), Until: until.Format(time.RFC3339Nano)}}
+	if _, err := src.Each(c.Context(), want, func(rec *explain.Record) error { w.See(rec); return nil }); err != nil {
+		return sourceError(err)
+	}
+	if w.Passed > 0 {
+		warner(s)(fmt.Sprintf("%d decisions beyond the first %d were left out", w.Passed, explain.MaxWindow))
+	}
+	if format == cli.FormatJSON || format == cli.FormatYAML {
+		return cli.Printer{Streams: s, Format: format}.Document(w.Window())
+	}
+	return w.Window().Text(s.Out, f.layout(s, format))
+}
