@@ -76,22 +76,26 @@ func (k *Pick) compare(end *End) string {
 		return explain.PredictionMet
 	}
 	ev := k.reservation.Evidence(end.CachedTokens, k.looked)
-	more := end.CachedTokens > k.predicted
-	switch {
+	switch more := end.CachedTokens > k.predicted; {
 	case ev.Assumed:
 		return explain.PredictionAssumed
 	case more && ev.Stored:
 		return explain.PredictionInFlight
-	case !more && ev.Evicted && ev.Unseen:
-		return explain.PredictionUnseen
 	case !more && ev.Evicted:
-		return explain.PredictionRaced
+		return evicted(ev.Unseen)
 	case ev.Degraded == kvindex.Gapped:
 		return explain.PredictionAfterGap
 	case more && ev.Degraded == kvindex.JoinedLate:
 		return explain.PredictionJoinedLate
 	}
 	return explain.PredictionUnexplained
+}
+
+func evicted(unseen bool) string {
+	if unseen {
+		return explain.PredictionUnseen
+	}
+	return explain.PredictionRaced
 }
 
 // settleLater waits for evidence and completes the record with it.
