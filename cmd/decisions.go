@@ -272,7 +272,7 @@ func (p *decisionsPrinter) finish() error {
 	switch p.printer.Format {
 	case cli.FormatJSON, cli.FormatYAML:
 		return p.printer.Document(decisionRows{
-			APIVersion: explain.APIVersion, Kind: "DecisionRows", Items: p.rows, More: p.more, Worth: worthALook(p.rows),
+			APIVersion: explain.APIVersion, Kind: kindDecisionRows, Items: p.rows, More: p.more, Worth: worthALook(p.rows),
 		})
 	case cli.FormatTable, cli.FormatWide, cli.FormatText:
 		if p.count == 0 {
@@ -289,6 +289,8 @@ func (p *decisionsPrinter) finish() error {
 	}
 	return nil
 }
+
+const kindDecisionRows = "DecisionRows"
 
 // decisionRows is the JSON document of the list.
 type decisionRows struct {

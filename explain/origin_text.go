@@ -16,6 +16,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		return json.Marshal((*plain)(r))
 	}
 	type stages struct {
+		Body    *float64 `json:"bodySeconds"`
 		Parse   *float64 `json:"parseSeconds"`
 		Lookup  *float64 `json:"lookupSeconds"`
 		Scorers float64  `json:"scorersSeconds"`
