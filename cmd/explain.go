@@ -13,6 +13,7 @@ import (
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/source"
 )
 
 // timeFormat is how times are printed where they must be exact.
@@ -34,16 +35,17 @@ type explainFlags struct {
 	nth    int
 	flips  int
 	width  int
+	all    bool
 	// conversation shows the other turns, and window what changed in a time.
 	conversation bool
 	window       time.Duration
-	whatIf whatIfFlags
+	whatIf       whatIfFlags
 }
 
 func newExplain(s *cli.Streams) *cobra.Command {
 	var f explainFlags
 	c := &cobra.Command{
-		Use:   "explain REQUEST|latest|--window DURATION",
+		Use:   "explain REQUEST...|latest|--window DURATION",
 		Short: "Explain why a request went where it went",
 		Long:  explainLong,
 		Example: example(`
@@ -64,18 +66,22 @@ func newExplain(s *cli.Streams) *cobra.Command {
 
 			# For a script
 			eppctl explain latest -o json
+
+			# For a ticket: a page to attach, or Markdown to paste
+			eppctl explain 91c2f0a7 -o html > why.html
+			eppctl explain 91c2f0a7 -o md
 ` + whatIfExamples),
 		Annotations: map[string]string{seeAlsoKey: `
 			eppctl decisions          the IDs of recent requests
 			eppctl help causes        what --fail-on can look for
 			eppctl help exit-codes    what a script can rely on`},
-		Args:              f.oneQuestion,
+		Args:              f.question,
 		ValidArgsFunction: f.complete(s),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return f.explainWindow(c, s)
 			}
-			return f.run(c, s, args[0])
+			return f.run(c, s, args)
 		},
 	}
 	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
@@ -84,18 +90,19 @@ func newExplain(s *cli.Streams) *cobra.Command {
 		fs.IntVar(&f.nth, "nth", 1, "decision `N` of a repeated request ID: 1 is the newest")
 	})
 	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
-		fs.StringVarP(&f.output, "output", "o", "", "output `FORMAT`: text, wide, json or yaml")
+		fs.StringVarP(&f.output, "output", "o", "", "output `FORMAT`: text, wide, json, yaml, jsonl (the one for several requests), html or md")
+		fs.BoolVar(&f.all, "all", false, "show all pods, not only the best and those that matter most")
 		fs.BoolVar(&f.conversation, "conversation", false, "show the other requests of its conversation, turn by turn")
 		fs.IntVar(&f.flips, "flips", 1, "say for `N` pods behind the winner what would have made them win")
 		fs.IntVar(&f.width, "width", 0, "set the text in `N` columns (default: the terminal's, or 120)")
 	})
 	f.whatIf.register(c)
-	_ = c.RegisterFlagCompletionFunc("output", oneOf("text", "wide", "json", "yaml")) // fails only for a flag that is not there
+	_ = c.RegisterFlagCompletionFunc("output", oneOf(formatNames(explainFormats)...)) // fails only for a flag that is not there
 	return c
 }
 
-func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
-	format, err := cli.ParseFormat(f.output, cli.FormatText, cli.FormatWide, cli.FormatJSON, cli.FormatYAML)
+func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, ids []string) error {
+	format, err := f.format(ids)
 	if err != nil {
 		return usage(err, c)
 	}
@@ -113,13 +120,31 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
 	if f.conversation && f.from.file == "-" {
 		return usage(errConversationOfStdin, c)
 	}
-	rec, others, err := f.find(c.Context(), s, id)
+	src, done, err := f.from.open(c.Context(), s)
 	if err != nil {
 		return err
 	}
+	defer done()
+	var found error // by --fail-on
+	for _, id := range ids {
+		verdict, err := f.one(c, s, src, id, format)
+		if err != nil {
+			return err
+		}
+		found = cmp.Or(found, verdict)
+	}
+	return found
+}
+
+// one explains a request. The verdict is an error when --fail-on found something.
+func (f *explainFlags) one(c *cobra.Command, s *cli.Streams, src source.Source, id string, format cli.Format) (verdict, err error) {
+	rec, others, err := f.find(c.Context(), s, src, id)
+	if err != nil {
+		return nil, err
+	}
 	layout := f.layout(s, format)
 	if f.whatIf.asked() {
-		return f.whatIf.compare(c, s, rec, format, layout)
+		return nil, f.whatIf.compare(c, s, rec, format, layout)
 	}
 	flips := f.flips
 	if flips == 0 {
@@ -130,14 +155,9 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, id string) error {
 		report.Conversation = explain.Converse(rec, others)
 	}
 	if err := f.whatIf.against(c, rec, report); err != nil {
-		return err
+		return nil, err
 	}
-	if format == cli.FormatJSON || format == cli.FormatYAML {
-		err = cli.Printer{Streams: s, Format: format}.Document(report)
-	} else {
-		err = report.Text(s.Out, layout)
-	}
-	return cmp.Or(err, f.whatIf.verdict(report))
+	return f.whatIf.verdict(report), writeExplained(s, report, format, layout)
 }
 
 // tones maps what a line of an explanation is to what it looks like.
@@ -148,7 +168,7 @@ var tones = map[explain.Tone]cli.Tone{
 
 func (f *explainFlags) layout(s *cli.Streams, format cli.Format) explain.TextOptions {
 	return explain.TextOptions{
-		Width: f.columns(s), Wide: format == cli.FormatWide, Sanitize: cli.Sanitize,
+		Width: f.columns(s), All: f.all, Wide: format == cli.FormatWide, Sanitize: cli.Sanitize,
 		Paint: func(tone explain.Tone, text string) string { return s.Paint(tones[tone], text) },
 	}
 }
@@ -165,12 +185,7 @@ func (f *explainFlags) columns(s *cli.Streams) int {
 }
 
 // find gets the record from where it is, and others that begin like it.
-func (f *explainFlags) find(ctx context.Context, s *cli.Streams, id string) (rec *explain.Record, others []*explain.Record, err error) {
-	src, done, err := f.from.open(ctx, s)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer done()
+func (f *explainFlags) find(ctx context.Context, s *cli.Streams, src source.Source, id string) (rec *explain.Record, others []*explain.Record, err error) {
 	found, err := src.Find(ctx, id, f.nth)
 	if err != nil {
 		return nil, nil, sourceError(err)

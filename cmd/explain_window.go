@@ -15,12 +15,12 @@ import (
 	"github.com/eppctl/eppctl/internal/source"
 )
 
-// oneQuestion checks that there is a request to explain, or a window.
-func (f *explainFlags) oneQuestion(c *cobra.Command, args []string) error {
+// question checks that there are requests to explain, or a window.
+func (f *explainFlags) question(c *cobra.Command, args []string) error {
 	if c.Flags().Changed("window") {
 		return cobra.NoArgs(c, args)
 	}
-	return oneRequest(c, args)
+	return someRequests(c, args)
 }
 
 // checkWindow refuses what makes no sense for a window.
@@ -38,7 +38,7 @@ func (f *explainFlags) checkWindow() error {
 
 // explainWindow says what changed in the last while.
 func (f *explainFlags) explainWindow(c *cobra.Command, s *cli.Streams) error {
-	format, err := cli.ParseFormat(f.output, cli.FormatText, cli.FormatWide, cli.FormatJSON, cli.FormatYAML)
+	format, err := f.format(nil)
 	if err != nil {
 		return usage(err, c)
 	}
@@ -66,8 +66,5 @@ func (f *explainFlags) explainWindow(c *cobra.Command, s *cli.Streams) error {
 	if w.Passed > 0 {
 		warner(s)(fmt.Sprintf("%d decisions beyond the first %d were left out", w.Passed, explain.MaxWindow))
 	}
-	if format == cli.FormatJSON || format == cli.FormatYAML {
-		return cli.Printer{Streams: s, Format: format}.Document(w.Window())
-	}
-	return w.Window().Text(s.Out, f.layout(s, format))
+	return writeExplained(s, w.Window(), format, f.layout(s, format))
 }

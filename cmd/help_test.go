@@ -118,7 +118,8 @@ func TestExamplesParse(t *testing.T) {
 			if len(args) == 0 || args[0] == "#" {
 				continue
 			}
-			found, rest, err := root.Find(args[1:])
+			fresh := newRoot(&program{}, s) // flags of the line before count for nothing
+			found, rest, err := fresh.Find(args[1:])
 			if args[0] != "eppctl" || err != nil {
 				t.Errorf("%s: %q is no call of eppctl: %v", c.Name(), line, err)
 				continue
