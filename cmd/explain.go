@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -118,7 +119,7 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, ids []string) error
 		return err
 	}
 	if f.conversation && f.from.file == "-" {
-		return usage(errConversationOfStdin, c)
+		return usage(errors.New("--conversation: standard input can be read only once"), c)
 	}
 	src, done, err := f.from.open(c.Context(), s)
 	if err != nil {
@@ -197,7 +198,7 @@ func (f *explainFlags) find(ctx context.Context, s *cli.Streams, src source.Sour
 		fmt.Fprintf(s.Err, "%d decisions for this request ID, this is number %d from the newest (--nth)\n", found.Count, f.nth)
 	}
 	if f.from.file != "-" && !f.whatIf.asked() {
-		others, err = alike(ctx, src, found.Record, f.conversation)
+		others, err = source.Alike(ctx, src, found.Record, f.conversation)
 	}
 	return found.Record, others, sourceError(err)
 }

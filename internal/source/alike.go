@@ -1,13 +1,11 @@
-package cmd
+package source
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
-	"github.com/eppctl/eppctl/internal/source"
 )
 
 const (
@@ -18,9 +16,10 @@ const (
 	alikeBudget = 400 * time.Millisecond
 )
 
-// alike finds the decisions whose prompts begin most like one: those before it, in
-// little time, or when all are wanted those after it as well.
-func alike(ctx context.Context, src source.Source, rec *explain.Record, all bool) ([]*explain.Record, error) {
+// Alike finds the decisions whose prompts begin most like one: those before it, in
+// little time, or when all are wanted those after it as well. It returns the errors
+// of [Source.Each].
+func Alike(ctx context.Context, src Source, rec *explain.Record, all bool) ([]*explain.Record, error) {
 	found := explain.NewAlike(rec)
 	block := found.FirstBlock()
 	if block == "" {
@@ -33,8 +32,8 @@ func alike(ctx context.Context, src source.Source, rec *explain.Record, all bool
 		budget, cancel = context.WithTimeout(ctx, alikeBudget)
 		defer cancel()
 	}
-	want := source.Want{Filter: admin.Filter{
-		FirstBlock: block, Since: rec.Time.Add(-alikeSpan).Format(timeFormat), Until: until.Format(timeFormat),
+	want := Want{Filter: admin.Filter{
+		FirstBlock: block, Since: rec.Time.Add(-alikeSpan).Format(time.RFC3339Nano), Until: until.Format(time.RFC3339Nano),
 	}}
 	_, err := src.Each(budget, want, func(r *explain.Record) error {
 		found.See(r)
@@ -45,5 +44,3 @@ func alike(ctx context.Context, src source.Source, rec *explain.Record, all bool
 	}
 	return found.Records(), err
 }
-
-var errConversationOfStdin = errors.New("--conversation: standard input can be read only once")
