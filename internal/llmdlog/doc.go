@@ -19,6 +19,7 @@
 // can't be read is counted. Error lines quote prompts; of them only known codes and
 // this package's own words for the reason are kept.
 //
-// It opens no files, follows no log and finds no records: the caller gives it
-// lines, one at a time, from one goroutine.
+// It opens no files, follows no log, joins no parts that a container runtime cut, and
+// finds no records: the caller gives it whole lines, one at a time, from one
+// goroutine.
 package llmdlog

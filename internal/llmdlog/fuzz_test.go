@@ -85,7 +85,6 @@ func FuzzParser(f *testing.F) {
 	f.Add([]byte(strings.Join(s.lines, "\n")), "unmarshaling - ")
 	f.Add([]byte(strings.Join(s.lines[3:], "\n")), "x")
 	f.Add([]byte(strings.Join(quoting(), "\n")), "x")
-	f.Add([]byte("2026-11-30T00:00:00Z stderr P {\"level\":\"\n2026-11-30T00:00:00Z stderr F x"), "x")
 	f.Add([]byte(`{"level":"info","ts":1e400,"msg":"Running scheduler profile","x-request-id":"r"}`), "x")
 	f.Add([]byte(`{"level":"info","ts":9,"msg":"parsed config","scheduler-config":"map[a:{Filters: [], Scorers: [x/y: NaN, z: 1e999], Picker: p}]"}`), "x")
 	f.Fuzz(func(t *testing.T, log []byte, around string) {

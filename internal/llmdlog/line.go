@@ -24,9 +24,6 @@ const (
 // Looks reports whether a line is one of such a log. It is cheap, and doesn't look
 // beyond the line's head except for a request ID.
 func Looks(line []byte) bool {
-	if _, rest, _, ok := cutCRI(line); ok {
-		line = rest
-	}
 	_, body := strip(line)
 	msg, ok := messageOf(body)
 	if !ok {
@@ -90,64 +87,6 @@ func isTime(word string) bool {
 		}
 	}
 	return true
-}
-
-// part is a line of which a container runtime has written the beginning.
-type part struct {
-	text    []byte
-	tooLong bool
-}
-
-// join puts the parts together in which a container runtime writes long lines to
-// the node's files: "TIME stderr P …" and a last "TIME stderr F …". It reports
-// false while parts are missing.
-func (p *Parser) join(line []byte) ([]byte, bool) {
-	stream, rest, last, ok := cutCRI(line)
-	if !ok {
-		return line, true
-	}
-	waiting := &p.parts[stream]
-	if last && len(waiting.text) == 0 && !waiting.tooLong {
-		return rest, true
-	}
-	if len(waiting.text)+len(rest) > maxLine {
-		waiting.text, waiting.tooLong = nil, true
-	}
-	if !waiting.tooLong {
-		waiting.text = append(waiting.text, rest...)
-	}
-	if !last {
-		return nil, false
-	}
-	whole := *waiting
-	*waiting = part{}
-	if whole.tooLong {
-		p.stats.Malformed++
-		return nil, false
-	}
-	return whole.text, true
-}
-
-// cutCRI cuts the prefix of a container runtime's log file. The stream is 0 for
-// stdout and 1 for stderr; last tells whether the line ends here.
-func cutCRI(line []byte) (stream int, rest []byte, last, ok bool) {
-	head, after, _ := bytes.Cut(line, []byte(" "))
-	if len(head) > 64 || !isTime(string(head)) {
-		return 0, nil, false, false
-	}
-	name, after, _ := bytes.Cut(after, []byte(" "))
-	tag, rest, _ := bytes.Cut(after, []byte(" "))
-	switch string(name) {
-	case "stdout":
-	case "stderr":
-		stream = 1
-	default:
-		return 0, nil, false, false
-	}
-	if string(tag) != "F" && string(tag) != "P" {
-		return 0, nil, false, false
-	}
-	return stream, rest, string(tag) == "F", true
 }
 
 var errTooMany = errors.New("too many elements")

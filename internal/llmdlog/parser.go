@@ -50,7 +50,6 @@ type Stats struct {
 type Parser struct {
 	opt       Options
 	stats     Stats
-	parts     [2]part
 	processes map[string]*process
 	last      *process
 
@@ -69,13 +68,9 @@ func New(opt Options) *Parser {
 	}
 }
 
-// Line takes the next line, without its line break.
+// Line takes the next line, whole and without its line break.
 func (p *Parser) Line(line []byte) {
 	p.stats.Lines++
-	line, whole := p.join(line)
-	if !whole {
-		return
-	}
 	source, body := strip(line)
 	msg, ok := messageOf(body)
 	if !ok {

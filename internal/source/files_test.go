@@ -97,6 +97,34 @@ func TestOneReaderForAllKinds(t *testing.T) {
 	}
 }
 
+// The log of a stock picker is the same decisions in whatever a runtime wrote it to.
+func TestStockPickersLog(t *testing.T) {
+	packed := "../llmdlog/testdata/v0.9.0.jsonl.gz"
+	raw, err := os.Open(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	unpacked, err := gzip.NewReader(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := open(t, packed, "").ids(t, admin.Filter{})
+	if err != nil || len(want) == 0 {
+		t.Fatalf("%d decisions, %v", len(want), err)
+	}
+	for name, content := range map[string]string{"a runtime's file": parted(string(text)), "Docker's file": docker(t, string(text))} {
+		r := open(t, file(t, content), "")
+		if ids, _, err := r.ids(t, admin.Filter{}); !slices.Equal(ids, want) || err != nil || len(*r.warnings) > 0 {
+			t.Errorf("%s: %v, %v, warnings %q; want %v", name, ids, err, *r.warnings, want)
+		}
+	}
+}
+
 // pickerLog is what our picker logs at a level: what was decided, and how it ended.
 func pickerLog(t *testing.T, level string, list ...*explain.Record) string {
 	t.Helper()
