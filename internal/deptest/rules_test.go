@@ -131,20 +131,22 @@ var rules = []rule{
 		from: []string{"..."},
 		only: []string{
 			"std", "...",
-			"github.com/HdrHistogram/...",        // latencies of the load client
-			"github.com/cespare/xxhash/v2",       // the engines' fingerprints are xxHash64
-			"github.com/charmbracelet/x/...",     // widths of text, terminal size
-			"github.com/envoyproxy/...",          // what Envoy says: ext_proc, access log
-			"github.com/google/uuid",             // request and decision IDs
-			"github.com/klauspost/compress/zstd", // rotated records and logs
-			"github.com/prometheus/...",          // exposition format, both directions
-			"github.com/spf13/cobra",             // commands
-			"github.com/tinylib/msgp/msgp",       // KV events are msgpack
-			"github.com/spf13/pflag",             // what cobra's flags are
-			"golang.org/x/sync/...",              // errgroup
-			"google.golang.org/grpc/...",         // ext_proc, health
-			"google.golang.org/protobuf/...",     // their messages, the delimited exposition format
-			"sigs.k8s.io/yaml", "go.yaml.in/...", // strict configuration, line numbers
+			"charm.land/...",                        // the dashboard: Bubble Tea, Lip Gloss, Bubbles
+			"github.com/HdrHistogram/...",           // latencies of the load client
+			"github.com/cespare/xxhash/v2",          // the engines' fingerprints are xxHash64
+			"github.com/charmbracelet/colorprofile", // the colours that a terminal has
+			"github.com/charmbracelet/x/...",        // widths of text, terminal size
+			"github.com/envoyproxy/...",             // what Envoy says: ext_proc, access log
+			"github.com/google/uuid",                // request and decision IDs
+			"github.com/klauspost/compress/zstd",    // rotated records and logs
+			"github.com/prometheus/...",             // exposition format, both directions
+			"github.com/spf13/cobra",                // commands
+			"github.com/tinylib/msgp/msgp",          // KV events are msgpack
+			"github.com/spf13/pflag",                // what cobra's flags are
+			"golang.org/x/sync/...",                 // errgroup
+			"google.golang.org/grpc/...",            // ext_proc, health
+			"google.golang.org/protobuf/...",        // their messages, the delimited exposition format
+			"sigs.k8s.io/yaml", "go.yaml.in/...",    // strict configuration, line numbers
 		},
 		direct:  true,
 		example: [2]string{"internal/pool", "github.com/pkg/errors"},
