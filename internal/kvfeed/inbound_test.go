@@ -197,6 +197,22 @@ func TestInboundDisconnectAges(t *testing.T) {
 	})
 }
 
+// A connection's context ends with it: an engine may come back any number of times.
+func TestInboundContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, g := newListening(t, kvfeed.Config{}, connecting("a", "10.0.0.1:8000"))
+		a := g.from(t, "10.0.0.1:4001")
+		a.send(cleared())
+		until(t, "it has a rank", func() bool { return r.stream("a", 0).Connected })
+		a.stop()
+		until(t, "the connection is lost", func() bool { return !r.stream("a", 0).Connected })
+		synctest.Wait() // all that follows is done
+		if ctx := r.log.context("connection for KV events lost"); ctx == nil || ctx.Err() == nil {
+			t.Errorf("its context %v has not ended", ctx)
+		}
+	})
+}
+
 // When several say they are one rank, nothing of a lost one is another's.
 func TestInboundRanksAreNotMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -104,6 +104,7 @@ func (w *watch) lose(l listener, p zmtp.Peer, err error) {
 	w.mu.Lock() // until all is done: the next connection may be there already
 	defer w.mu.Unlock()
 	l.Disconnected(p, err)
+	l.stop() // its context, of which there would be one more for each connection
 	number := l.source.rank
 	lost := w.arrived[number]
 	lost.connected = false

@@ -73,8 +73,8 @@ const blockSize = 16
 
 func newRig(t *testing.T, cfg kvfeed.Config, members ...pool.Member) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: &hands{now: time.Now()}, tree: prefix.New(), log: &lines{}}
-	logger := slog.New(slog.NewTextHandler(r.log, nil))
+	r := &rig{t: t, clock: &hands{now: time.Now()}, tree: prefix.New(), log: &lines{last: map[string]context.Context{}}}
+	logger := slog.New(lineHandler{slog.NewTextHandler(r.log, nil), r.log})
 	r.pool = pool.New(pool.Config{Clock: r.clock, Tree: r.tree, BlockSize: blockSize, Logger: logger})
 	cfg.Tree, cfg.BlockSize, cfg.Clock, cfg.Logger = r.tree, blockSize, r.clock, logger
 	r.feeds = kvfeed.New(cfg, r.pool)
@@ -190,8 +190,33 @@ func (n named) Choose(pods []score.PodState, _ uint64) int {
 
 // lines is what was logged.
 type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	last map[string]context.Context // that a message was last logged with
+}
+
+// lineHandler notes contexts beside the text.
+type lineHandler struct {
+	slog.Handler
+	log *lines
+}
+
+func (h lineHandler) Handle(ctx context.Context, line slog.Record) error {
+	h.log.mu.Lock()
+	h.log.last[line.Message] = ctx
+	h.log.mu.Unlock()
+	return h.Handler.Handle(ctx, line)
+}
+
+func (h lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return lineHandler{h.Handler.WithAttrs(attrs), h.log}
+}
+
+// context is what a message was last logged with.
+func (l *lines) context(message string) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last[message]
 }
 
 func (l *lines) Write(b []byte) (int, error) {

@@ -141,15 +141,15 @@ func (w *watch) start(ctx context.Context, src source) *stream {
 // of it, or after a pause while a stream is not connected. It is false when the
 // watch ends.
 func (w *watch) rest(ctx context.Context, pause time.Duration, streams map[int]*stream) bool {
-	timer := time.NewTicker(pause)
-	defer timer.Stop()
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-w.told:
 			return true
-		case <-timer.C:
+		case <-ticker.C:
 			w.forget()
 			if !w.allConnected(streams) {
 				return true
