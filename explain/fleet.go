@@ -17,8 +17,12 @@ const (
 // WindowSeconds are the lengths of the windows.
 var WindowSeconds = [numWindows]int{5, 60, 300}
 
-// calm is how long a finding has to be absent to be over.
-const calm = 5 * time.Second
+const (
+	// calm is how long a finding has to be absent to be over.
+	calm = 5 * time.Second
+	// lasting is how long goes on what is no matter of a moment: queues come and go.
+	lasting = 10 * time.Second
+)
 
 // finding is a rule that holds.
 type finding struct {
@@ -44,6 +48,9 @@ func (w *FleetWatch) Judge(s *Snapshot) {
 	found := w.settle(s.Time, findings(s))
 	s.Verdict = FleetVerdict{Code: VerdictOK, Message: s.calmText(), Evidence: []string{}, Also: []string{}}
 	for i, f := range found {
+		if p := s.pod(f.pod); f.code == VerdictHotPod && p.State == PodOK {
+			p.State, p.Reason = PodHot, f.message
+		}
 		if i > 0 {
 			if f.code != s.Verdict.Code && !slices.Contains(s.Verdict.Also, f.code) {
 				s.Verdict.Also = append(s.Verdict.Also, f.code)
@@ -57,7 +64,7 @@ func (w *FleetWatch) Judge(s *Snapshot) {
 }
 
 // settle keeps since when findings hold, forgets what is over, and returns what is
-// not, the gravest first.
+// not and has held for long enough, the gravest first.
 func (w *FleetWatch) settle(now time.Time, found []finding) []finding {
 	if w.seen == nil {
 		w.seen = map[[2]string]*span{}
@@ -80,7 +87,10 @@ func (w *FleetWatch) settle(now time.Time, found []finding) []finding {
 		}
 	}
 	slices.SortFunc(lately, func(a, b finding) int { return strings.Compare(a.pod, b.pod) })
-	found = append(found, lately...)
+	found = slices.DeleteFunc(append(found, lately...), func(f finding) bool {
+		s := w.seen[[2]string{f.code, f.pod}]
+		return s.last.Sub(s.since) < rules[gravity(f.code)].after
+	})
 	slices.SortStableFunc(found, func(a, b finding) int { return gravity(a.code) - gravity(b.code) })
 	return found
 }
@@ -88,19 +98,21 @@ func (w *FleetWatch) settle(now time.Time, found []finding) []finding {
 type rule struct {
 	code string
 	find func(*Snapshot) []finding
+	// after is how long it has to hold before it is a verdict.
+	after time.Duration
 }
 
 // rules are those of the verdicts, the gravest first. Each finds what it is about,
 // the pod that matters most first.
 var rules = []rule{
-	{VerdictNoEndpoints, noEndpoints},
-	{VerdictSaturated, saturatedFleet},
-	{VerdictIndexDead, deadIndex},
-	{VerdictStale, staleFigures},
-	{VerdictFlapping, flapping},
-	{VerdictHerd, herd},
-	{VerdictHotPod, hotPod},
-	{VerdictThrash, thrashing},
+	{VerdictNoEndpoints, noEndpoints, 0},
+	{VerdictSaturated, saturatedFleet, 0},
+	{VerdictIndexDead, deadIndex, 0},
+	{VerdictStale, staleFigures, 0},
+	{VerdictFlapping, flapping, 0},
+	{VerdictHerd, herd, 0},
+	{VerdictHotPod, hotPod, lasting},
+	{VerdictThrash, thrashing, 0},
 }
 
 func gravity(code string) int {

@@ -233,7 +233,7 @@ func herd(s *Snapshot) (out []finding) {
 	return out
 }
 
-// hotPod: a pod takes much more than the others, and is slow for it. It is marked.
+// hotPod: a pod takes much more than the others, and is slow for it.
 func hotPod(s *Snapshot) (out []finding) {
 	pods := s.pickable()
 	if s.window(midWindow).Decisions < hotPicks || len(pods) < fewPods || s.Router.Uptime < youngRouter {
@@ -250,9 +250,6 @@ func hotPod(s *Snapshot) (out []finding) {
 			continue
 		}
 		taken := share(n / float64(s.window(midWindow).Decisions))
-		if p.State == PodOK {
-			p.State, p.Reason = PodHot, "it takes "+taken+" of picks"
-		}
 		f := finding{code: VerdictHotPod, pod: p.Pod, key: "e", evidence: []string{p.decided()}}
 		f.message = fmt.Sprintf("%s takes %s of picks", p.Pod, taken)
 		if picks > 0 {

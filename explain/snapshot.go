@@ -119,7 +119,7 @@ const (
 	PodHot      = "HOT"   // it takes far more than its share and is slow for it
 	PodFull     = "FULL"  // its queue is full
 	PodStale    = "STALE" // its figures are old
-	PodSick     = "SICK"  // its health is below full, and it may still be picked
+	PodSick     = "SICK"  // its health is below 0.7, and it may still be picked
 	PodDown     = "DOWN"  // its health keeps it out
 	PodDraining = "DRAIN"
 	PodNotReady = "NOTREADY"

@@ -6,6 +6,8 @@
 //
 //	GET /healthz                  "ok"
 //	GET /v1/version               which eppctl this is
+//	GET /v1/snapshot              the fleet in one document, as 'eppctl top -o json' prints it
+//	GET /v1/stream                the same again and again, and each decision; ?interval=1s
 //	GET /v1/decisions             newest first; ?id= &pod= &model= &adapter= &since= &until=
 //	                              &ties= &relaxed= &refused= &stale= &minMargin= &excluded=
 //	                              &cacheBelow= &status= &firstBlock= &limit= &format=json|jsonl
@@ -20,6 +22,18 @@
 //	PUT /v1/config/weights        other ones; needs If-Match with the generation
 //	GET, PUT /v1/log-level        {"level":"debug"}
 //	…   /v1/sim/…                 the simulated fleet's faults, when there is one
+//
+// A stream is JSON Lines over one connection, which lasts as long as the client
+// wants. Its interval is wall time, 100ms to 1m. Each line is one of
+//
+//	{"hello":{…}}      the first
+//	{"snapshot":{…}}   at once, and then at each interval
+//	{"decision":{…}}   a row, when it is taken, and again when its request has ended
+//	{"end":{…}}        the last, when it is the picker that ends it
+//
+// Decisions come at once, up to some hundred at a time; a client that reads too slowly
+// loses the oldest, and the snapshots between, which are counted (router.dropped). At
+// most 32 follow at once.
 //
 // Errors are {"error":{"code","message","hint"}}. A page from another site can
 // neither read (Host is checked where the server listens on loopback) nor write

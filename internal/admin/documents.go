@@ -214,5 +214,7 @@ const (
 	CodeGenerationChanged = "generation-changed"
 	CodeInvalidWeights    = "invalid-weights"
 	CodeTooLarge          = "too-large"
+	CodeTooManyReaders    = "too-many-readers"
+	CodeNotReady          = "not-ready"
 	CodeInternal          = "internal"
 )

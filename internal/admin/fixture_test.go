@@ -137,6 +137,7 @@ func newDeps() Deps {
 	level := &slog.LevelVar{}
 	return Deps{
 		Decisions: record.NewStore(ring, nil),
+		Fleet:     newFleet(),
 		Picker:    &fakePicker{current: score.Default()},
 		Pods:      views,
 		Tree:      func() prefix.Stats { return prefix.Stats{Blocks: 12, Runs: 3, Pods: 2, BytesEstimate: 4096} },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/fleet"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/score"
 )
@@ -146,7 +147,7 @@ func podOf(v *pool.View, w *score.Weights) Pod {
 	if s.Cache.Source != score.SourceNone {
 		p.Cache.Source = s.Cache.Source.String()
 	}
-	if reason := excluded(s, w); reason != score.Eligible {
+	if reason := fleet.Excluded(s, w); reason != score.Eligible {
 		p.State, p.Reason = StateExcluded, reason.String()
 	}
 	return p
@@ -165,17 +166,6 @@ func knownOrNull(v engine.Value) *float64 {
 		return nil
 	}
 	return &v.V
-}
-
-// excluded is why no request can be given to the pod now. The engine itself is
-// asked, about a request that any pod could take.
-func excluded(s *score.PodState, w *score.Weights) score.Reason {
-	var d score.Decision
-	score.Decide(&d, &score.InferenceRequest{}, []score.PodState{*s}, nil, w, 0)
-	if d.Relaxed {
-		return score.QueueFull // it would be let go for want of another pod
-	}
-	return d.Results[0].Reason
 }
 
 func note(s *score.PodState, factor int) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/buildinfo"
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/fleet"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/record"
@@ -38,6 +39,7 @@ type Deps struct {
 	// Drain keeps new requests from a pod, or undoes it; false: there is no such pod.
 	Drain   func(pod string, drained bool) bool
 	Tree    func() prefix.Stats
+	Fleet   *fleet.Watch
 	Config  func() any // in force, as it goes into JSON: without any secret
 	Level   *slog.LevelVar
 	Version buildinfo.Info
@@ -86,6 +88,8 @@ func (s *server) routes() map[string]map[string]handler {
 	return map[string]map[string]handler{
 		"/healthz":             get(s.healthz),
 		"/v1/version":          get(s.version),
+		"/v1/snapshot":         get(s.snapshot),
+		"/v1/stream":           get(s.stream),
 		"/v1/decisions":        get(s.decisions),
 		"/v1/decisions/{id}":   get(s.decision),
 		"/v1/pods":             get(s.pods),
@@ -136,7 +140,7 @@ func noSuchPath(r *http.Request) error {
 	if strings.HasPrefix(r.URL.Path, "/v1/sim/") {
 		return e.hint("faults can be made only in a simulated fleet: eppctl serve --sim 4")
 	}
-	return e.hint("what there is: /v1/decisions, /v1/pods, /v1/tree, /v1/ledger, /v1/config, /v1/config/weights, /v1/log-level, /v1/version")
+	return e.hint("what there is: /v1/snapshot, /v1/stream, /v1/decisions, /v1/pods, /v1/tree, /v1/ledger, /v1/config, /v1/config/weights, /v1/log-level, /v1/version")
 }
 
 func (s *server) healthz(w http.ResponseWriter, _ *http.Request) error {

@@ -1,6 +1,9 @@
 package pool
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // ModelEntry is one base model of a configured catalogue.
 type ModelEntry struct {
@@ -32,6 +35,15 @@ func (p *Pool) Resolve(model string) Resolution {
 		return r
 	}
 	return Resolution{Base: model, Unchecked: !c.known}
+}
+
+// BaseModels are the base models that the catalogue has, by name.
+func (p *Pool) BaseModels() []string {
+	bases := map[string]bool{}
+	for _, r := range p.catalogue.Load().names {
+		bases[r.Base] = true
+	}
+	return slices.Sorted(maps.Keys(bases))
 }
 
 // buildCatalogue makes the catalogue anew; the pool's lock is held, or the pool

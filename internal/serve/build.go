@@ -15,6 +15,7 @@ import (
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/fleet"
 	"github.com/eppctl/eppctl/internal/gateway"
 	"github.com/eppctl/eppctl/internal/kvfeed"
 	"github.com/eppctl/eppctl/internal/picker"
@@ -42,6 +43,7 @@ type Server struct {
 	files     *record.Files // nil without a directory
 	store     *record.Store
 	metrics   *telemetry.Metrics
+	watch     *fleet.Watch
 	tokens    *tokens.Tokeniser // nil when nobody is asked
 	picker    *picker.Picker
 	gateway   *gateway.Gateway
@@ -191,6 +193,7 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 		sources.FilesFailed = func() uint64 { return s.files.Stats().Errors }
 	}
 	s.metrics = telemetry.NewMetrics(sources)
+	s.watch = s.newWatch()
 	aliases := map[string]string{}
 	for _, m := range s.opts.Config.Models {
 		for _, a := range m.Aliases {
@@ -208,7 +211,7 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 		Pool: s.pool, Tree: s.tree, Recorder: s.store, Clock: s.clock, Weights: weights, Scorers: s.opts.Scorers,
 		Policy: s.opts.Policy, BlockSize: s.opts.Config.BlockSize, Logger: s.log, Tokeniser: tokeniser,
 		ScorerDeadline: config.Milliseconds(s.opts.Config.ScorerDeadlineMs),
-		Observer:       telemetry.NewObserver(s.metrics, s.log, s.ring.Render),
+		Observer:       observers{s.watch, telemetry.NewObserver(s.metrics, s.log, s.ring.Render)},
 	})
 	if err != nil {
 		return err

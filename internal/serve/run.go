@@ -55,6 +55,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // start starts everything that runs.
 func (s *Server) start(ctx context.Context, g *errgroup.Group) {
+	s.watch.Look() // so that there is something to show
 	for _, n := range s.servers {
 		g.Go(func() error {
 			if err := n.server.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -63,7 +64,7 @@ func (s *Server) start(ctx context.Context, g *errgroup.Group) {
 			return nil
 		})
 	}
-	runners := []func(context.Context) error{s.watcher.Run}
+	runners := []func(context.Context) error{s.watcher.Run, s.watch.Run}
 	if s.feeds != nil {
 		runners = append(runners, s.feeds.Run, s.follow)
 	}

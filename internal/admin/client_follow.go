@@ -1,0 +1,106 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/eppctl/eppctl/explain"
+)
+
+// patience is how long nothing may come beyond a stream's interval.
+const patience = 10 * time.Second
+
+var errSilent = errors.New("nothing comes any more")
+
+// Snapshot tells the picker's fleet as it is now.
+func (c *Client) Snapshot(ctx context.Context) (*explain.Snapshot, error) {
+	doc := new(explain.Snapshot)
+	if err := c.get(ctx, "/v1/snapshot", nil, doc); err != nil {
+		return nil, err
+	}
+	doc.Router.Server = c.Server()
+	return doc, nil
+}
+
+// Stream follows the picker's fleet: visit gets each line as it comes, with a
+// snapshot at once and then at each interval, until ctx ends, visit fails, or the
+// picker goes. It never returns nil: the error is ctx's cause, that of visit, or as of
+// all calls; an [*UnreachableError] too when the picker ends the stream or falls
+// silent. The line is the visitor's.
+func (c *Client) Stream(ctx context.Context, interval time.Duration, visit func(*StreamLine) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	resp, err := c.do(ctx, call{
+		method: http.MethodGet, path: "/v1/stream", query: url.Values{"interval": {interval.String()}}, accept: "application/jsonl",
+	})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	silence := time.AfterFunc(interval+patience, func() { cancel(errSilent) })
+	defer silence.Stop()
+	for lines := bufio.NewReaderSize(resp.Body, 64<<10); ; {
+		text, err := readLine(lines)
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errSilent) {
+				return cause
+			}
+			return c.broken(ctx, err)
+		}
+		silence.Reset(interval + patience)
+		line := new(StreamLine)
+		if err := json.Unmarshal(text, line); err != nil {
+			return c.broken(ctx, fmt.Errorf("a line can't be read: %w", err))
+		}
+		if line.Snapshot != nil {
+			line.Snapshot.Router.Server = c.Server()
+		}
+		if err := visit(line); err != nil {
+			return err
+		}
+		if line.End != nil {
+			return &UnreachableError{Server: c.Server(), Err: errors.New(explain.Sanitize(line.End.Reason))}
+		}
+	}
+}
+
+// broken says why a stream ended.
+func (c *Client) broken(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(context.Cause(ctx), errSilent):
+		err = errSilent
+	case errors.Is(err, io.EOF):
+		err = errors.New("the stream has ended")
+	default:
+		err = fmt.Errorf("the stream broke off: %w", plain(err))
+	}
+	return &UnreachableError{Server: c.Server(), Err: err}
+}
+
+// readLine reads a line of at most maxDocument bytes.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var long bytes.Buffer
+	for {
+		part, err := r.ReadSlice('\n')
+		switch {
+		case err == nil && long.Len() == 0:
+			return part, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case long.Len()+len(part) > maxDocument:
+			return nil, fmt.Errorf("a line is longer than %d bytes", maxDocument)
+		}
+		long.Write(part)
+		if err == nil {
+			return long.Bytes(), nil
+		}
+	}
+}
