@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/report"
 	"github.com/eppctl/eppctl/internal/serve"
@@ -135,12 +134,11 @@ func fenced(page, language string) (blocks []string) {
 }
 
 func TestRecordFieldsAreDocumented(t *testing.T) {
-	page := document(t, "docs/records.md")
+	page := document(t, "docs/records.md") + document(t, "docs/llmd-logs.md")
 	fields := map[string]bool{}
-	names(reflect.TypeFor[explain.Record](), "json", "", fields)
-	names(reflect.TypeFor[explain.Report](), "json", "", fields)
-	names(reflect.TypeFor[explain.Row](), "json", "", fields)
-	names(reflect.TypeFor[explain.Comparison](), "json", "", fields)
+	for _, of := range schemas {
+		names(of, "json", "", fields)
+	}
 	for field := range fields {
 		last := field[strings.LastIndex(field, ".")+1:]
 		if !regexp.MustCompile("[`\"]"+regexp.QuoteMeta(last)+"[`\"]").MatchString(page) && !inAnalysis(field) {
