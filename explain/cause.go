@@ -14,6 +14,7 @@ const (
 	CauseOwnerRemoved      = "owner-removed"
 	CauseSubset            = "subset"
 	CauseEvicted           = "evicted-unseen"
+	CauseEvictedRaced      = "evicted-raced"
 	CauseEvictedSeen       = "evicted-seen"
 	CauseBlockSize         = "block-size-mismatch"
 	CauseTokensApproximate = "tokens-approximate"
@@ -79,12 +80,16 @@ var causes = []Cause{
 		"A pod that would have won was not in the subset of endpoints that the gateway sent.",
 		"Look at what chooses the subset: session affinity, canaries, topology.",
 	}, {
-		CauseEvicted, "the cache was evicted and the pick did not know",
-		"The engine found fewer cached tokens than were predicted: the blocks were gone before the picker heard of it.",
+		CauseEvicted, "the cache was gone and the pick did not know",
+		"The engine found fewer cached tokens than were predicted: the blocks were gone before the picker heard of it. The explanation says what tells so: an event that came after the pick, the age of the last report, or that nothing is known.",
 		"If it is frequent, report or scrape more often, use KV events, or give the engines more room for their cache.",
 	}, {
+		CauseEvictedRaced, "the cache was evicted while the request waited",
+		"The pod's events show that it evicted predicted blocks after the pick, before its engine looked for them.",
+		"See how long requests wait on that pod: lower maxQueue or raise the weight of queue, or give the engines more room for their cache.",
+	}, {
 		CauseEvictedSeen, "the owner had evicted the prefix",
-		"An earlier request left the prefix on a pod, which has dropped it since. The pick knew, so it chose by the rest.",
+		"An earlier request left the prefix on a pod, which has dropped it since, or was restarted. The pick knew, so it chose by the rest.",
 		"The fleet's caches are too small for the prefixes that come back: add pods, or memory for their caches.",
 	}, {
 		CauseBlockSize, "a pod's block size can't be compared",
@@ -96,7 +101,7 @@ var causes = []Cause{
 		"See why no server tokenised in time: eppctl help environment, tokens in the configuration.",
 	}, {
 		CauseInputStale, "an input was stale",
-		"A value was older than its limit and counted 0.",
+		"A value was older than its limit and counted 0; or events of the picked pod were missed, and its engine found fewer cached tokens than were predicted.",
 		"Look at the scrapes of the pod, at its KV events, or at its reports, whichever the value comes from.",
 	}, {
 		CauseInputMissing, "an input was missing",

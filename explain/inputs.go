@@ -91,10 +91,13 @@ func (f *finder) otherBlockSize() string {
 		strings.Join(pods, ", "), detail, f.BlockSize)
 }
 
+// approximate is the [Request.TokensFrom] of ids that were guessed.
+const approximate = "approximate"
+
 // miscounted says that guessed token ids were not the engine's.
 func (f *finder) miscounted() string {
 	counted := f.Outcome.PromptTokens
-	if f.TokensFrom != "approximate" || counted == nil || *counted == f.PromptTokens {
+	if f.TokensFrom != approximate || counted == nil || *counted == f.PromptTokens {
 		return ""
 	}
 	return fmt.Sprintf("the token ids were approximate: the engine counted %s in the prompt, the picker %d",

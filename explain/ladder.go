@@ -81,7 +81,7 @@ func climb(rec *Record, ideal int) rungs {
 	out.tokens[4] = out.tokens[3]
 	if out.known[4] = actual; actual {
 		out.tokens[4] = *o.CachedTokens
-		out.cause[4] = CauseEvicted
+		out.cause[4] = lessCause(o.Prediction)
 	}
 	return out
 }

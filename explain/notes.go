@@ -36,7 +36,7 @@ func (f *finder) notes() []Note {
 	add(CauseSubsetUnknown, f.strangers())
 	add(CauseSaturated, f.saturated())
 	add(f.kept())
-	add(CauseEvicted, f.evicted())
+	add(f.foundLess())
 	if cause, text, evidence := f.lost(); cause != "" {
 		add(cause, text, evidence)
 	}
@@ -66,14 +66,6 @@ func (f *finder) saturated() string {
 		return "every queue is full, and the configuration says to refuse then"
 	}
 	return ""
-}
-
-func (f *finder) evicted() string {
-	if f.Outcome.Cache != CacheStale {
-		return ""
-	}
-	return fmt.Sprintf("stale cache: the engine had %d cached tokens, %d were predicted",
-		*f.Outcome.CachedTokens, *f.Outcome.PredictedCachedTokens)
 }
 
 func (r *Report) retried() string {

@@ -35,6 +35,13 @@ func priorsOf(rec *Record, earlier []*Record) []prior {
 	return out
 }
 
+// sameTokens reports whether the ids that the request was routed by were the
+// engine's, as far as that shows: guessed ones are when they are as many.
+func (r *Record) sameTokens() bool {
+	counted := r.Outcome.PromptTokens
+	return r.Request.TokensFrom != approximate || counted != nil && *counted == r.Request.PromptTokens
+}
+
 // server is the pod that served a request to its end, "" when that is not known.
 func (r *Record) server() (pod, endpoint string) {
 	o := &r.Outcome
@@ -62,13 +69,19 @@ func (r *Record) leftBehind(moment time.Time) bool {
 	return moment.Sub(end) >= settled
 }
 
-// held is how many of the prompt's blocks a candidate was known to hold, also by
-// a value that is stale; not ok when nothing is known.
+// held is how many of the prompt's blocks a candidate was known to hold, in whatever
+// tier, also by a value that is stale; not ok when nothing is known.
 func (c *Candidate) held() (blocks float64, ok bool) {
 	if c.Cache.Value == nil || c.Cache.State == score.Unknown.String() {
 		return 0, false
 	}
-	return *c.Cache.Value, true
+	if len(c.Cache.Tiers) == 0 {
+		return *c.Cache.Value, true
+	}
+	for _, t := range c.Cache.Tiers {
+		blocks += float64(t.Blocks)
+	}
+	return blocks, true
 }
 
 // most is the most blocks that one of the pods that could win held.
@@ -145,10 +158,13 @@ func (r *Record) candidate(pod, endpoint string) *Candidate {
 // lost tells of a prefix that an earlier request left on a pod and that no pod
 // holds any longer.
 func (f *finder) lost() (cause, text string, evidence Evidence) {
+	if !f.in.rec.sameTokens() {
+		return "", "", Evidence{}
+	}
 	for i := range f.priors {
 		p := &f.priors[i]
 		pod, endpoint := p.rec.server()
-		if pod == "" || !p.rec.leftBehind(f.Time) {
+		if pod == "" || !p.rec.leftBehind(f.Time) || !p.rec.sameTokens() {
 			continue
 		}
 		if f.someoneHolds(float64(p.shared)) {
