@@ -4,7 +4,8 @@
 // The one idea: a [Pick] is the whole life of a routed request. It is made by
 // [Picker.Pick], told when the pod answers and how the request ends, and
 // whatever else happens its reservation is released exactly once and its record
-// completed exactly once.
+// completed, once more where it takes a moment to find out why the engine found
+// other than was predicted.
 //
 // The decision itself is score.Decide and nothing else; other policies
 // ([PolicyRandom] and so on) pick after it from the same eligible pods, so that

@@ -26,14 +26,11 @@ const (
 type settler struct {
 	life  context.Context // of all of them
 	end   context.CancelFunc
-	count *atomic.Int64
-	wg    *sync.WaitGroup
+	count atomic.Int64
+	wg    sync.WaitGroup
 }
 
-func newSettler() settler {
-	life, end := context.WithCancel(context.Background())
-	return settler{life, end, new(atomic.Int64), new(sync.WaitGroup)}
-}
+func (s *settler) open() { s.life, s.end = context.WithCancel(context.Background()) }
 
 // close ends the waiting and waits for that.
 func (s *settler) close() {

@@ -89,7 +89,8 @@ func New(cfg Config) (*Picker, error) {
 	if err := checkScorers(cfg.Scorers, cfg.Weights.Custom); err != nil {
 		return nil, err
 	}
-	p := &Picker{cfg: cfg, scorers: newScorers(cfg.Scorers), settle: newSettler()}
+	p := &Picker{cfg: cfg, scorers: newScorers(cfg.Scorers)}
+	p.settle.open()
 	p.weights.Store(cfg.Weights.Clone())
 	p.scratch.New = func() any { return newScratch() }
 	return p, nil

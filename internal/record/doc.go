@@ -27,6 +27,13 @@
 // them; a model's or adapter's name is cut to 255 bytes, a request ID to 128. Of the
 // addresses that a gateway in front allows the first 8 are kept.
 //
+// # Files
+//
+// A file is closed at [DefaultFileBytes] and then gets an index beside it
+// ([WriteIndex]), so that of a million decisions the one with an ID, or those of a
+// time, are found without reading the rest. Whoever reads files of his own does so
+// line by line ([Reader], [Decode]) or from their end ([WalkFile]).
+//
 // # Secrets
 //
 // Fingerprints of prompts leave the process only as HMACs under the record key;

@@ -179,7 +179,7 @@ func (w *Walker) line(line []byte, whole bool) (bool, error) {
 	h, ok := peek(line)
 	if ok && whole {
 		w.Seen.Passed(1, h.time, h.time)
-		if !w.Query.mayWant(&h) {
+		if !w.Query.fits(&h) {
 			return true, nil
 		}
 	} else if !w.Query.mayMatch(line) {

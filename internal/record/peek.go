@@ -40,18 +40,18 @@ func peek(line []byte) (h peeked, ok bool) {
 	return h, err == nil
 }
 
-// Passes tells of a line of JSON, before it is decoded, that the query certainly
-// does not want it. The arrival is zero when only decoding can tell it.
-func (q *Query) Passes(line []byte) (wanted bool, arrival time.Time) {
+// MayWant is a look at a line of JSON before it is decoded: false when the query
+// certainly does not want it. The arrival is zero when only decoding can tell it.
+func (q *Query) MayWant(line []byte) (may bool, arrival time.Time) {
 	h, ok := peek(line)
 	if !ok {
 		return q.mayMatch(line), arrival
 	}
-	return q.mayWant(&h) && bytes.Contains(line, []byte(q.FirstBlock)), h.time
+	return q.fits(&h) && bytes.Contains(line, []byte(q.FirstBlock)), h.time
 }
 
-// mayWant is false when the query certainly does not want a decision.
-func (q *Query) mayWant(h *peeked) bool {
+// fits is false when the query certainly does not want a decision.
+func (q *Query) fits(h *peeked) bool {
 	return q.during(h.time) && (q.ID == "" || hasPrefix(h.requestID, q.ID) || hasPrefix(h.decisionID, q.ID))
 }
 

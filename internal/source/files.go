@@ -116,15 +116,17 @@ func (f *Files) Find(ctx context.Context, id string, nth int) (Found, error) {
 	finder := record.Finder{ID: id}
 	q := finder.Query()
 	w := &walk{f: f, ctx: ctx, q: q, past: &finder.Past}
+	see := func(rec *explain.Record) error { finder.See(rec); return nil }
+	var err error
 	if id == record.Latest {
-		_, err := w.newestFirst(1, func(rec *explain.Record) error { finder.See(rec); return nil })
-		if err != nil {
-			return Found{}, err
-		}
-	} else if err := w.all(func(rec *explain.Record) error { finder.See(rec); return nil }); err != nil {
-		return Found{}, err
+		_, err = w.newestFirst(1, see)
+	} else {
+		err = w.all(see)
 	}
-	if err := w.failed(); err != nil {
+	if err == nil {
+		err = w.failed()
+	}
+	if err != nil {
 		return Found{}, err
 	}
 	rec, count, err := finder.Result(nth)
@@ -174,9 +176,10 @@ type walk struct {
 
 	known    bool  // something was in some file that is known
 	stranger error // what is wrong with the first file that holds nothing of that kind
-	level    error
-	why      string // the request that is looked for is not there
-	untraced string
+	level    error // a log was written at one that leaves decisions out
+	// Why the request that is looked for is not there: a log tells how it went, or has
+	// no trace of it.
+	why, untraced string
 }
 
 // all visits what may be wanted, in any order.

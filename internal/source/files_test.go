@@ -207,6 +207,7 @@ func TestBadInput(t *testing.T) {
 		{"other JSON", `{"level":"info"}` + "\n", 0, "", `input: line 1: no "apiVersion" and "kind"`},
 		{"binary", "\x7fELF\x02\x01\x00\x00\x00", 0, "", "input: line 1: binary"},
 		{"a line too long", strings.Repeat("x", record.MaxLine+1) + "\n" + plain, 3, "input: line 1: longer than 16 MiB", ""},
+		{"a part too long", `{"log":"` + strings.Repeat("\xff", record.MaxLine/2) + `","stream":"stderr"}` + "\n" + plain, 3, "input: line 1: longer than 16 MiB with the parts", ""},
 		{"cut gzip", zipped(t, strings.Repeat(plain, 500))[:2000], -1, "unpack gzip: unexpected EOF", ""},
 		{"damaged zstd", zstandard(t, plain)[:40], 0, "", "unpack zstd: "},
 		{"a cut line of the log", pickerLog(t, "DEBUG", decision(1, "a")) + pickerLog(t, "DEBUG", decision(2, "b"))[:600], 1, "a line of the picker's log that can't be read", ""},

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/eppctl/eppctl/internal/record"
@@ -23,44 +24,45 @@ func body(line []byte) []byte {
 	return line[at:]
 }
 
-// runtime joins the parts in which a container runtime writes long lines to the
-// node's files: "TIME stderr P …" up to "TIME stderr F …" in CRI's format, and
+// joiner puts together the parts in which a container runtime writes long lines to
+// the node's files: "TIME stderr P …" up to "TIME stderr F …" in CRI's format, and
 // {"log":"…"} in Docker's.
-type runtime struct {
+type joiner struct {
 	parts map[string][]byte // by stream
 }
 
-// join returns the line that is whole with this one; false while parts of it are
+var errLong = fmt.Errorf("longer than %d MiB with the parts that a container runtime made of it", record.MaxLine>>20)
+
+// join returns the line that is whole with this one; nil while parts of it are
 // missing. A line that no runtime wrote is itself.
-func (r *runtime) join(line []byte) ([]byte, bool) {
+func (j *joiner) join(line []byte) ([]byte, error) {
 	stream, text, last, ok := cutCRI(line)
 	if !ok {
 		stream, text, last, ok = cutDocker(line)
 	}
-	switch waiting := r.parts[stream]; {
+	switch waiting := j.parts[stream]; {
 	case !ok:
-		return line, true
+		return line, nil
 	case last && len(waiting) == 0:
-		return text, true
+		return text, nil
 	case len(waiting)+len(text) > record.MaxLine:
-		r.parts[stream] = nil // what is left of it is no line that is known
-		return text, last
-	case !last:
-		r.keep(stream, text)
-		return nil, false
-	default:
-		r.keep(stream, text)
-		whole := r.parts[stream]
-		r.parts[stream] = nil
-		return whole, true
+		delete(j.parts, stream) // what is left of it is no line that is known
+		return nil, errLong
 	}
+	j.keep(stream, text)
+	if !last {
+		return nil, nil
+	}
+	whole := j.parts[stream]
+	delete(j.parts, stream)
+	return whole, nil
 }
 
-func (r *runtime) keep(stream string, text []byte) {
-	if r.parts == nil {
-		r.parts = map[string][]byte{}
+func (j *joiner) keep(stream string, text []byte) {
+	if j.parts == nil {
+		j.parts = map[string][]byte{}
 	}
-	r.parts[stream] = append(r.parts[stream], text...)
+	j.parts[stream] = append(j.parts[stream], text...)
 }
 
 func cutCRI(line []byte) (stream string, text []byte, last, ok bool) {

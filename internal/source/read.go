@@ -63,7 +63,7 @@ func (r *reading) text(ctx context.Context, name string, in io.Reader) error {
 		return nil
 	}
 	defer unpacked.Close()
-	var run runtime
+	var parts joiner
 	for lines := record.NewReader(unpacked); ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -76,15 +76,17 @@ func (r *reading) text(ctx context.Context, name string, in io.Reader) error {
 			s.damage(err) // what stands before it has been read
 			break
 		}
+		if err == nil {
+			if line.Text, err = parts.join(line.Text); err != nil {
+				err = &record.LineError{Line: line.Number, Err: err}
+			}
+		}
 		if err != nil {
 			s.damage(err)
 			continue
 		}
-		if whole, ok := run.join(line.Text); ok {
-			line.Text = whole
-			if err := r.line(line, &s); err != nil {
-				return err
-			}
+		if err := r.line(line, &s); err != nil {
+			return err
 		}
 	}
 	r.conclude(name, &s)
@@ -129,7 +131,7 @@ func stranger(line record.Line) error {
 
 func (r *reading) decision(line record.Line, s *skips) error {
 	if line.Whole {
-		if wanted, arrival := r.q.Passes(line.Text); !wanted && !arrival.IsZero() {
+		if may, arrival := r.q.MayWant(line.Text); !may && !arrival.IsZero() {
 			s.known++
 			r.past.Passed(1, arrival, arrival)
 			return nil
