@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/kvevent"
+	"github.com/eppctl/eppctl/internal/sim/status"
 	"github.com/eppctl/eppctl/internal/sim/vllm"
 	"github.com/eppctl/eppctl/internal/zmtp"
 )
@@ -193,16 +194,7 @@ type encoder struct {
 
 // encode writes a batch in the stream's generation; it is good until the next.
 func (e *stream) encode(out *encoder, b *vllm.Batch) []byte {
-	out.events = out.events[:0]
-	if b.Cleared {
-		out.events = append(out.events, kvevent.Event{Kind: kvevent.Cleared})
-	}
-	for i := range b.Removed {
-		out.events = append(out.events, kvevent.Event{Kind: kvevent.Removed, Hashes: b.Removed[i : i+1 : i+1]})
-	}
-	for _, run := range b.Stored {
-		out.events = append(out.events, e.stored(run))
-	}
+	out.events = status.Events(out.events[:0], b, e.server.pod.fleet.loraID)
 	batch := kvevent.Batch{At: e.server.origin.Add(b.At), Events: out.events}
 	buf, err := kvevent.Append(out.buf[:0], e.generation, &batch)
 	if err != nil {
@@ -210,14 +202,6 @@ func (e *stream) encode(out *encoder, b *vllm.Batch) []byte {
 	}
 	out.buf = buf
 	return buf
-}
-
-func (e *stream) stored(run vllm.Run) kvevent.Event {
-	return kvevent.Event{
-		Kind: kvevent.Stored, Hashes: run.IDs, Parent: run.Parent, HasParent: !run.First,
-		Tokens: run.Tokens, BlockSize: vllm.TokensPerBlock,
-		LoRA: run.Root.Adapter, LoRAID: e.server.pod.fleet.loraID(run.Root.Adapter), Salt: run.Root.Salt,
-	}
 }
 
 // loraID is the number of an adapter, counted from 1; -1 for the base model.

@@ -260,24 +260,6 @@ func TestGPUPage(t *testing.T) {
 	}
 }
 
-func TestMeter(t *testing.T) {
-	const s = time.Second
-	var m meter
-	for i, step := range []struct {
-		now, busy time.Duration
-		share     float64
-	}{
-		{0, 0, 0}, // nothing to measure yet
-		{s / 2, s / 4, 0.5},
-		{s, s / 4, 0.5}, // too short a window
-		{5 * s / 2, s / 2, 0.125},
-	} {
-		if got := m.read(step.now, step.busy); got != step.share {
-			t.Errorf("reading %d: %v, want %v", i, got, step.share)
-		}
-	}
-}
-
 func TestControlCalls(t *testing.T) {
 	f := start(t, Config{Pods: 2})
 	srv := httptest.NewServer(f.Handler())

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"time"
 )
 
 // GPUPath is where a pod has the page of a DCGM exporter. A real exporter is
@@ -45,27 +44,11 @@ const (
 	gpuWorkHeat = 36 // °C more when always busy
 )
 
-// A meter measures the share of busy time, in windows of a second at least, as
-// DCGM samples.
-type meter struct {
-	at, busy time.Duration
-	share    float64
-	measured bool
-}
-
-func (m *meter) read(now, busy time.Duration) float64 {
-	if passed := now - m.at; passed > 0 && (passed >= time.Second || !m.measured) {
-		m.share = min(1, float64(busy-m.busy)/float64(passed))
-		m.at, m.busy, m.measured = now, busy, true
-	}
-	return m.share
-}
-
 // gpu writes the page.
 func (s *server) gpu(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	now := s.now()
-	share := s.meter.read(now, s.engine.Stats(now).Busy)
+	share := s.meter.Read(now, s.engine.Stats(now).Busy)
 	s.mu.Unlock()
 	g := s.pod.currentFaults().gpu
 	if g.Temperature == 0 {

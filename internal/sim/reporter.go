@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/report"
+	"github.com/eppctl/eppctl/internal/sim/status"
 	"github.com/eppctl/eppctl/internal/sim/vllm"
 )
 
@@ -22,8 +23,7 @@ type reporter struct {
 
 	// Of the last report that was taken; used by the loop alone.
 	full   bool // the next one has to be
-	at     time.Duration
-	busy   time.Duration
+	usage  status.Usage
 	blocks int // limit of one report
 
 	mu    sync.Mutex
@@ -143,9 +143,9 @@ func (r *reporter) take(full bool, health float64) []*report.Report {
 	base := report.Report{
 		Pod: s.pod.name, Epoch: s.epoch, Model: s.pod.fleet.cfg.Model, BlockSize: vllm.TokensPerBlock,
 		Adapters: stats.LoadedAdapters, QueueDepth: &stats.Waiting, Health: &health,
-		GPUUtilization: r.utilization(now, stats.Busy), TakenAt: s.origin.Add(now).UTC(),
+		GPUUtilization: r.usage.Read(now, stats.Busy), TakenAt: s.origin.Add(now).UTC(),
 	}
-	parts := split(base, changes, r.blocks)
+	parts := status.Reports(base, changes, r.blocks)
 	for i, part := range parts {
 		part.Seq = first + uint64(i)
 	}
@@ -153,53 +153,6 @@ func (r *reporter) take(full bool, health float64) []*report.Report {
 	r.taken = first + uint64(len(parts)) - 1
 	r.mu.Unlock()
 	return parts
-}
-
-// utilization is the share of the time since the last report in which steps ran.
-func (r *reporter) utilization(now, busy time.Duration) *float64 {
-	passed, worked := now-r.at, busy-r.busy
-	r.at, r.busy = now, busy
-	if passed <= 0 {
-		return nil
-	}
-	return new(min(1, float64(worked)/float64(passed)))
-}
-
-// split makes reports of at most limit blocks: removals first, then the stored
-// blocks as chains, parents before children. Only the first can be full.
-func split(base report.Report, changes vllm.Changes, limit int) []*report.Report {
-	base.Full = changes.Full
-	var parts []*report.Report
-	for {
-		part := base
-		base.Full = false
-		n := min(limit, len(changes.Removed))
-		part.Removed, changes.Removed = changes.Removed[:n], changes.Removed[n:]
-		n = min(limit-n, len(changes.Stored))
-		part.Chains, changes.Stored = chains(changes.Stored[:n]), changes.Stored[n:]
-		parts = append(parts, &part)
-		if len(changes.Removed)+len(changes.Stored) == 0 {
-			return parts
-		}
-	}
-}
-
-// chains joins blocks that follow one another.
-func chains(stored []vllm.StoredBlock) []report.Chain {
-	var out []report.Chain
-	for i, b := range stored {
-		if i > 0 && !b.First && b.Parent == stored[i-1].Hash {
-			last := &out[len(out)-1]
-			last.Blocks = append(last.Blocks, b.Hash)
-			continue
-		}
-		c := report.Chain{Adapter: b.Root.Adapter, SaltHash: b.Root.SaltHash, Root: b.First, Blocks: []uint64{b.Hash}}
-		if !b.First {
-			c.Parent = b.Parent
-		}
-		out = append(out, c)
-	}
-	return out
 }
 
 // maxReply bounds what we read of an answer; a reply has some 20 bytes.

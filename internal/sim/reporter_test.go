@@ -10,7 +10,6 @@ import (
 
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/report"
-	"github.com/eppctl/eppctl/internal/sim/vllm"
 )
 
 // reported starts a fleet that reports to a receiver.
@@ -164,50 +163,5 @@ func TestReportsHeldAndDropped(t *testing.T) {
 				t.Errorf("afterwards the receiver knows %d blocks of %d", got, want)
 			}
 		})
-	}
-}
-
-func TestChainsAndSplits(t *testing.T) {
-	root := &vllm.Root{Adapter: "fr", SaltHash: "aa"}
-	stored := []vllm.StoredBlock{
-		{Hash: 1, First: true, Root: root},
-		{Hash: 2, Parent: 1, Root: root},
-		{Hash: 3, Parent: 2, Root: root},
-		{Hash: 4, Parent: 2, Root: root}, // a branch
-		{Hash: 5, Parent: 4, Root: root},
-		{Hash: 6, First: true, Root: &vllm.Root{}},
-	}
-	got := split(report.Report{}, vllm.Changes{Stored: stored, Removed: []uint64{8, 9}}, 4)
-	want := []*report.Report{
-		{Removed: []uint64{8, 9}, Chains: []report.Chain{{Adapter: "fr", SaltHash: "aa", Root: true, Blocks: []uint64{1, 2}}}},
-		{Removed: []uint64{}, Chains: []report.Chain{
-			{Adapter: "fr", SaltHash: "aa", Parent: 2, Blocks: []uint64{3}},
-			{Adapter: "fr", SaltHash: "aa", Parent: 2, Blocks: []uint64{4, 5}},
-			{Root: true, Blocks: []uint64{6}},
-		}},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	full := split(report.Report{}, vllm.Changes{Full: true, Stored: stored}, 5)
-	if len(full) != 2 || !full[0].Full || full[1].Full {
-		t.Errorf("a full report in two: %+v", full)
-	}
-	if empty := split(report.Report{}, vllm.Changes{}, 5); len(empty) != 1 {
-		t.Errorf("nothing changed: %d reports, want 1", len(empty))
-	}
-}
-
-func TestUtilization(t *testing.T) {
-	r := &reporter{}
-	for _, tt := range []struct {
-		now, busy time.Duration
-		want      *float64
-	}{
-		{0, 0, nil}, {2 * time.Second, time.Second, new(0.5)}, {4 * time.Second, 3 * time.Second, new(1.0)}, {6 * time.Second, 3 * time.Second, new(0.0)},
-	} {
-		if diff := cmp.Diff(tt.want, r.utilization(tt.now, tt.busy)); diff != "" {
-			t.Errorf("at %v (-want +got):\n%s", tt.now, diff)
-		}
 	}
 }

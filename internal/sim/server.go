@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/sim/status"
 	"github.com/eppctl/eppctl/internal/sim/vllm"
 	"github.com/eppctl/eppctl/internal/zmtp"
 )
@@ -37,7 +38,7 @@ type server struct {
 
 	mu     sync.Mutex
 	engine *vllm.Engine
-	meter  meter
+	meter  status.Meter
 }
 
 const (

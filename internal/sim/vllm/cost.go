@@ -54,10 +54,14 @@ const loadPerRank = 12_500 * time.Microsecond
 // An Adapter is a LoRA adapter that an engine can load.
 type Adapter struct {
 	Name string
-	Rank int // 0: 16, the usual one
+	Rank int           // 0: 16, the usual one
+	Load time.Duration // 0: by rank
 }
 
 func (a Adapter) loadTime() time.Duration {
+	if a.Load > 0 {
+		return a.Load
+	}
 	if a.Rank == 0 {
 		a.Rank = 16
 	}

@@ -71,6 +71,7 @@ type Engine struct {
 	thrash   bool
 	step     step
 	totals   Totals
+	memory   []uint32 // for a prompt
 }
 
 // A step is the pass that is under way.
@@ -87,6 +88,7 @@ type Totals struct {
 	Stopped           int // sequences that finished with ReasonStop
 	ReachedLength     int // … with ReasonLength
 	Aborted           int
+	AdapterLoads      int
 	Steps             int
 	Busy              time.Duration // time spent in steps that have ended
 }
@@ -159,14 +161,14 @@ var ErrEmptyPrompt = errors.New("the prompt has no tokens")
 func (e *Engine) Submit(now time.Duration, sequences ...*Sequence) error {
 	limit := min(e.cfg.MaxLength, e.cfg.Blocks*TokensPerBlock)
 	for _, s := range sequences {
-		s.prepare(e.cfg.Model)
+		e.memory = s.prepare(e.cfg.Model, e.memory)
 		switch {
-		case len(s.Prompt) == 0:
+		case s.prompt == 0:
 			return ErrEmptyPrompt
-		case s.MaxTokens == 0 && len(s.Prompt) < limit:
-			s.want = min(s.want, limit-len(s.Prompt))
-		case len(s.Prompt)+s.want > limit:
-			return &LengthError{Prompt: len(s.Prompt), MaxTokens: s.MaxTokens, Limit: limit}
+		case s.MaxTokens == 0 && s.prompt < limit:
+			s.want = min(s.want, limit-s.prompt)
+		case s.prompt+s.want > limit:
+			return &LengthError{Prompt: s.prompt, MaxTokens: s.MaxTokens, Limit: limit}
 		}
 		if !e.adapters.known(s.Adapter) {
 			return fmt.Errorf("%w: %q", ErrNoAdapter, s.Adapter)
@@ -261,6 +263,13 @@ func (e *Engine) Reset(now time.Duration) bool {
 // Changes tells what happened in the cache since the last call; with full, or
 // when too much has happened, everything that is in it.
 func (e *Engine) Changes(full bool) Changes { return e.cache.changes(full) }
+
+// Load is how many sequences run and wait.
+func (e *Engine) Load() (running, waiting int) { return len(e.running), len(e.waiting) }
+
+// Holds is how many of the blocks with these fingerprints can be found, from the
+// first on without a gap.
+func (e *Engine) Holds(fingerprints []uint64) int { return e.cache.match(fingerprints) }
 
 // Stats is the state of an engine at a moment.
 type Stats struct {

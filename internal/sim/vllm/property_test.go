@@ -123,7 +123,7 @@ func TestEngineProperties(t *testing.T) {
 		e, err := New(Config{
 			Events: heard.apply, Model: "m", Blocks: rapid.IntRange(8, 60).Draw(t, "blocks"),
 			Sequences: rapid.IntRange(1, 6).Draw(t, "sequences"), Budget: rapid.IntRange(6, 200).Draw(t, "budget"),
-			MaxAdapters: rapid.IntRange(1, 2).Draw(t, "slots"), Adapters: []Adapter{{"a", 8}, {"b", 8}, {"c", 8}},
+			MaxAdapters: rapid.IntRange(1, 2).Draw(t, "slots"), Adapters: []Adapter{{Name: "a", Rank: 8}, {Name: "b", Rank: 8}, {Name: "c", Rank: 8}},
 			Vocabulary: []uint32{1, 2, 3}, EndID: 9,
 		})
 		if err != nil {

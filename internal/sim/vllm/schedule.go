@@ -102,7 +102,9 @@ func (e *Engine) admit(budget int) {
 			return
 		}
 		budget -= n
-		s.loadingTime = e.adapters.use(s.Adapter, e.running)
+		if s.loadingTime = e.adapters.use(s.Adapter, e.running); s.loadingTime > 0 {
+			e.totals.AdapterLoads++
+		}
 		e.running = append(e.running, s)
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 	}
@@ -131,9 +133,9 @@ func (e *Engine) start(s *Sequence, budget int) int {
 	if !s.started {
 		s.started = true
 		s.Cached = cached
-		e.totals.Queried += len(s.Prompt)
+		e.totals.Queried += s.prompt
 		e.totals.Hit += cached
-		e.totals.Prompt += len(s.Prompt)
+		e.totals.Prompt += s.prompt
 	}
 	return n
 }

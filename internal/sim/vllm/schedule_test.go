@@ -35,7 +35,7 @@ func TestPreemption(t *testing.T) {
 }
 
 func TestAdapterSlots(t *testing.T) {
-	e := testEngine(t, Config{MaxAdapters: 2, Adapters: []Adapter{{"a", 16}, {"b", 64}, {"c", 0}}})
+	e := testEngine(t, Config{MaxAdapters: 2, Adapters: []Adapter{{Name: "a", Rank: 16}, {Name: "b", Rank: 64}, {Name: "c", Rank: 0}}})
 	run := func(adapter string, tokens int) *Sequence {
 		s := &Sequence{Prompt: prompt(1, 10), Adapter: adapter, MaxTokens: tokens}
 		submit(t, e, drain(t, e), s)

@@ -30,6 +30,8 @@ const (
 // reads the rest, between calls of the engine's methods.
 type Sequence struct {
 	Prompt    []uint32 // kept, not copied
+	Text      Text     // of the prompt, in place of Prompt
+	Answer    Text     // what the model answers, while it lasts; nil: made up
 	Adapter   string   // "" for the base model
 	SaltHash  string
 	Salt      string // what SaltHash is of; events tell it, as vLLM's do
@@ -51,6 +53,7 @@ type Sequence struct {
 
 	root        *Root
 	seed        uint64
+	prompt      int      // its length
 	want        int      // length of the output, the end id included
 	hashes      []uint64 // of the whole blocks of prompt and output
 	blocks      []int32  // held
@@ -64,23 +67,16 @@ type Sequence struct {
 	loadingTime time.Duration
 }
 
-func (s *Sequence) length() int { return len(s.Prompt) + len(s.Output) }
-
-func (s *Sequence) token(i int) uint32 {
-	if i < len(s.Prompt) {
-		return s.Prompt[i]
-	}
-	return s.Output[i-len(s.Prompt)]
-}
+func (s *Sequence) length() int { return s.prompt + len(s.Output) }
 
 // appendBlock appends the tokens of block i.
 func (s *Sequence) appendBlock(dst []uint32, i int) []uint32 {
 	from, to := i*TokensPerBlock, (i+1)*TokensPerBlock
-	if to <= len(s.Prompt) {
-		return append(dst, s.Prompt[from:to]...)
+	if from < s.prompt {
+		dst = s.Text.Append(dst, from, min(to, s.prompt))
 	}
-	for ; from < to; from++ {
-		dst = append(dst, s.token(from))
+	if to > s.prompt {
+		dst = append(dst, s.Output[max(0, from-s.prompt):to-s.prompt]...)
 	}
 	return dst
 }
@@ -93,18 +89,28 @@ func (s *Sequence) parent(i int) uint64 {
 	return s.hashes[i-1]
 }
 
-// prepare computes what follows from the prompt alone.
-func (s *Sequence) prepare(model string) {
+// prepare computes what follows from the prompt alone. It returns the memory that
+// the prompt was written to.
+func (s *Sequence) prepare(model string, memory []uint32) []uint32 {
+	prompt := s.Prompt
+	if s.Text == nil {
+		s.Text = ids(prompt)
+	} else {
+		memory = s.Text.Append(memory[:0], 0, s.Text.Len())
+		prompt = memory
+	}
+	s.prompt = len(prompt)
 	s.root = newRoot(model, s.Adapter, s.SaltHash)
 	s.root.Salt = s.Salt
-	s.hashes = appendFingerprints(make([]uint64, 0, len(s.Prompt)/TokensPerBlock+8), s.root.hash, s.Prompt)
+	s.hashes = appendFingerprints(make([]uint64, 0, len(prompt)/TokensPerBlock+8), s.root.hash, prompt)
 	s.seed = mix64(s.parent(len(s.hashes)) + s.Choice*0x9e3779b97f4a7c15)
-	for _, id := range s.Prompt[len(s.hashes)*TokensPerBlock:] {
+	for _, id := range prompt[len(s.hashes)*TokensPerBlock:] {
 		s.seed = mix64(s.seed ^ uint64(id))
 	}
 	if s.want = s.MaxTokens; s.want == 0 {
 		s.want = naturalShortest + int(s.seed%naturalSpread)
 	}
+	return memory
 }
 
 // Answers that end by themselves have 49 to 80 tokens, their end included.
@@ -113,8 +119,8 @@ const (
 	naturalSpread   = 32
 )
 
-// sample appends the next token of the answer, which is a function of the
-// prompt alone: the same prompt gets the same answer on every pod.
+// sample appends the next token of the answer. One that is made up is a function
+// of the prompt alone: the same prompt gets the same answer on every pod.
 func (s *Sequence) sample(vocabulary []uint32, end uint32) {
 	n := len(s.Output)
 	switch {
@@ -122,16 +128,18 @@ func (s *Sequence) sample(vocabulary []uint32, end uint32) {
 		s.Output = append(s.Output, end)
 		s.Reason = ReasonStop
 	default:
-		s.Output = append(s.Output, vocabulary[mix64(s.seed+uint64(n))%uint64(len(vocabulary))])
+		if s.Answer != nil && n < s.Answer.Len() {
+			s.Output = s.Answer.Append(s.Output, n, n+1)
+		} else {
+			s.Output = append(s.Output, vocabulary[mix64(s.seed+uint64(n))%uint64(len(vocabulary))])
+		}
 		if len(s.Output) == s.want {
 			s.Reason = ReasonLength
 		}
 	}
 	if l := s.length(); l%TokensPerBlock == 0 {
 		var tokens [TokensPerBlock]uint32
-		for i := range tokens {
-			tokens[i] = s.token(l - TokensPerBlock + i)
-		}
+		s.appendBlock(tokens[:0], len(s.hashes))
 		s.hashes = append(s.hashes, fingerprint(s.parent(len(s.hashes)), &tokens))
 	}
 }
