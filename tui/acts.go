@@ -248,7 +248,7 @@ func (m *Model) pause() tea.Cmd {
 	if m.play != nil { // the past stands still by itself
 		play, speed := m.asks.play, m.resume
 		if m.play.Speed > 0 {
-			m.resume, speed = m.play.Speed, 0
+			speed = 0
 		}
 		return func() tea.Msg { play(speed); return nil }
 	}
@@ -275,11 +275,8 @@ func (m *Model) noPlayer() string {
 const slowest, fastest = 1.0 / 16, 1024.0
 
 func (m *Model) speed(by float64) tea.Cmd {
-	now := 1.0
-	if m.play != nil && m.play.Speed > 0 {
-		now = m.play.Speed
-	}
-	play, speed := m.asks.play, min(max(now*by, slowest), fastest)
+	play, speed := m.asks.play, min(max(m.resume*by, slowest), fastest)
+	m.resume = speed
 	return func() tea.Msg { play(speed); return nil }
 }
 

@@ -64,7 +64,7 @@ func (d *headData) freshness(st *styles) span {
 		return span{faint, "asking" + st.glyphs.cut}
 	case d.err != nil && d.got.IsZero():
 		return span{bad, st.glyphs.gone + " no answer"}
-	case d.err != nil || age > 3*d.every+time.Second:
+	case d.err != nil || d.play == nil && age > 3*d.every+time.Second:
 		return span{bad, st.glyphs.gone + " stale " + ago(age)}
 	case d.play != nil && d.play.Speed == 0:
 		return span{warn, st.glyphs.hold + " " + d.play.At.UTC().Format("15:04:05Z")}

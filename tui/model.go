@@ -184,7 +184,9 @@ func (m *Model) answer(msg tea.Msg) tea.Cmd {
 func (m *Model) receive(u Update) tea.Cmd {
 	now := m.opt.Now()
 	if u.Play != nil {
-		m.play = u.Play
+		if m.play = u.Play; u.Play.Speed > 0 {
+			m.resume = u.Play.Speed
+		}
 	}
 	m.feed.add(u.Rows, u.Whole)
 	if u.Snapshot == nil {

@@ -41,11 +41,17 @@ const fps = 20
 // Run shows the dashboard until somebody quits, and returns when everything has ended.
 // It returns nil when ctx ends.
 func Run(ctx context.Context, src Source, opt Options) error {
+	return run(ctx, src, opt, func(m *Model) tea.Model { return m }, func(*tea.Program) {})
+}
+
+// run is Run with something around the model and a look at the program, for tests.
+func run(ctx context.Context, src Source, opt Options, around func(*Model) tea.Model, started func(*tea.Program)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	opt.Width, opt.Height = max(opt.Width, 1), max(opt.Height, 1)
 	pace := NewPace(opt.Interval)
-	p := tea.NewProgram(newModel(opt, questions(ctx, src, opt), pace), opt.program(ctx)...)
+	p := tea.NewProgram(around(newModel(opt, questions(ctx, src, opt), pace)), opt.program(ctx)...)
+	started(p)
 	var following sync.WaitGroup
 	var failed error
 	following.Go(func() {
@@ -84,11 +90,10 @@ func questions(ctx context.Context, src Source, opt Options) asks {
 
 // program are the options of Bubble Tea. Signals are the caller's: they end ctx.
 func (o *Options) program(ctx context.Context) []tea.ProgramOption {
-	options := []tea.ProgramOption{
+	return []tea.ProgramOption{
 		tea.WithContext(ctx), tea.WithWindowSize(o.Width, o.Height), tea.WithoutSignalHandler(), tea.WithFPS(fps),
 		tea.WithColorProfile(o.profile()), tea.WithInput(o.Input), tea.WithOutput(o.Output), tea.WithEnvironment(o.Env),
 	}
-	return options
 }
 
 // profile is what the terminal can show of the colours that were decided on.

@@ -1,0 +1,379 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/eppctl/eppctl/explain"
+)
+
+// An idle dashboard asks at its interval and no more, for ten minutes.
+func TestTenIdleMinutes(t *testing.T) {
+	src := healthy(t)
+	sit(t, src, nil, func(s *session) {
+		time.Sleep(10 * time.Minute)
+		src.mu.Lock()
+		defer src.mu.Unlock()
+		if n := len(src.gaps); n < 590 || n > 610 {
+			t.Errorf("asked %d times in ten minutes", n)
+		}
+		if len(src.asked) > 0 {
+			t.Errorf("asked for decisions that nobody wanted: %q", src.asked)
+		}
+		s.sees("● live 1s")
+	})
+}
+
+// Figures that change do not move rows; with a column chosen they move once in two
+// seconds at most, and the cursor stays on its pod.
+func TestRowsStay(t *testing.T) {
+	src := healthy(t)
+	turn := 0
+	src.next = func(time.Time) Update {
+		snap := hot()
+		turn++
+		for i := range snap.Pods {
+			snap.Pods[i].Queue.Waiting = new(float64((i*5 + turn*3) % 11))
+		}
+		return Update{Snapshot: snap}
+	}
+	sit(t, src, func(o *Options) { o.Interval = 250 * time.Millisecond }, func(s *session) {
+		byName := s.firstPods()
+		for range 40 {
+			time.Sleep(250 * time.Millisecond)
+			if got := s.firstPods(); !slices.Equal(got, byName) {
+				t.Fatalf("rows moved by themselves: %q", got)
+			}
+		}
+		s.press(": sort space queue enter j")
+		on := s.cursor()
+		moved, last, at := 0, s.firstPods(), time.Now()
+		for range 80 {
+			time.Sleep(125 * time.Millisecond)
+			if got := s.firstPods(); !slices.Equal(got, last) {
+				if gap := time.Since(at); moved > 0 && gap < 1900*time.Millisecond {
+					t.Errorf("sorted again after %v", gap)
+				}
+				moved, last, at = moved+1, got, time.Now()
+			}
+			if s.cursor() != on {
+				t.Fatalf("the cursor went from %s to %s", on, s.cursor())
+			}
+		}
+		if moved < 2 || moved > 6 {
+			t.Errorf("sorted again %d times in ten seconds", moved)
+		}
+	})
+}
+
+// While it is paused nothing changes; afterwards the newest is shown.
+func TestPauseHolds(t *testing.T) {
+	src := healthy(t)
+	n := 0
+	src.next = func(time.Time) Update {
+		n++
+		s := hot()
+		s.Router.Pool = fmt.Sprintf("pool-%d", n)
+		return Update{Snapshot: s}
+	}
+	sit(t, src, nil, func(s *session) {
+		s.press("space")
+		held := s.screen()[:30]
+		time.Sleep(10500 * time.Millisecond)
+		if got := s.screen()[:30]; got != held {
+			t.Errorf("%q became %q", held, got)
+		}
+		s.sees("paused 10s")
+		s.press("space")
+		s.sees(fmt.Sprintf("pool-%d", n), "● live")
+	})
+}
+
+// The router goes and comes back; the last figures stay.
+func TestRouterGoesAndComesBack(t *testing.T) {
+	src := healthy(t)
+	began := time.Time{}
+	good := src.next
+	src.next = func(at time.Time) Update {
+		if began.IsZero() {
+			began = at
+		}
+		if gone := at.Sub(began); gone > 2500*time.Millisecond && gone < 12*time.Second {
+			return Update{Err: errors.New("connection refused"), Retry: time.Second}
+		}
+		return good(at)
+	}
+	sit(t, src, nil, func(s *session) {
+		s.sees("● live")
+		time.Sleep(8 * time.Second)
+		s.sees("▲ stale 7s", "▲ router unreachable for 6s", "(connection refused), retrying in 1s", "chat-7")
+		s.press("j")
+		s.on("chat-3")
+		time.Sleep(4 * time.Second)
+		s.sees("● live", "!unreachable", "chat-2 takes 31%")
+	})
+}
+
+// A terminal may have any size at any moment.
+func TestResizes(t *testing.T) {
+	sit(t, healthy(t), nil, func(s *session) {
+		for _, size := range [][2]int{{160, 50}, {20, 5}, {1, 1}, {40, 8}, {300, 100}, {80, 24}} {
+			s.p.Send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+			time.Sleep(time.Second)
+			if n := len(strings.Split(s.screen(), "\n")); n != size[1] {
+				t.Errorf("%d lines at %v", n, size)
+			}
+		}
+		s.sees("chat-7")
+	})
+}
+
+// On a large screen the newest decision is explained beside the feed, and stays until
+// another is chosen.
+func TestFullScreen(t *testing.T) {
+	src := healthy(t)
+	sit(t, src, func(o *Options) { o.Width, o.Height = 160, 50 }, func(s *session) {
+		s.sees("WHY", "WHAT IF", "request nobody-le")
+		time.Sleep(5 * time.Second)
+		if len(src.asked) != 1 {
+			t.Errorf("asked for %q", src.asked)
+		}
+		s.press("e")
+		s.press("j j")
+		s.sees("3-")
+		s.press("tab right")
+		s.sees("> cache        0.60    0.65", "would change")
+		s.press("tab down")
+		s.on("chat-3")
+	})
+}
+
+// Nobody looks: it asks seldom, until somebody does.
+func TestFocus(t *testing.T) {
+	src := healthy(t)
+	sit(t, src, nil, func(s *session) {
+		s.p.Send(tea.BlurMsg{})
+		time.Sleep(11 * time.Second)
+		src.mu.Lock()
+		last := src.gaps[len(src.gaps)-1]
+		src.mu.Unlock()
+		if last != 5*time.Second {
+			t.Errorf("without focus it asked after %v", last)
+		}
+		s.p.Send(tea.FocusMsg{})
+		time.Sleep(3 * time.Second)
+		src.mu.Lock()
+		defer src.mu.Unlock()
+		if last := src.gaps[len(src.gaps)-1]; last != time.Second {
+			t.Errorf("with focus it asked after %v", last)
+		}
+	})
+}
+
+func TestMouse(t *testing.T) {
+	sit(t, healthy(t), func(o *Options) { o.Mouse = true }, func(s *session) {
+		s.p.Send(tea.MouseClickMsg{X: 3, Y: 9, Button: tea.MouseLeft})
+		time.Sleep(time.Second)
+		s.on("chat-4")
+		s.p.Send(tea.MouseWheelMsg{Button: tea.MouseWheelUp})
+		time.Sleep(time.Second)
+		s.on("chat-1")
+		s.p.Send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
+		s.p.Send(tea.MouseClickMsg{X: 3, Y: 18, Button: tea.MouseLeft})
+		time.Sleep(time.Second)
+		s.press("e")
+		s.sees("WHY", "request: ")
+		if !strings.Contains(s.out.String(), "\x1b[?1002h") {
+			t.Error("the mouse was not asked for")
+		}
+	})
+	sit(t, healthy(t), nil, func(s *session) {
+		if strings.Contains(s.out.String(), "\x1b[?100") && strings.Contains(s.out.String(), "\x1b[?1002h") {
+			t.Error("the mouse is taken although nobody asked")
+		}
+	})
+}
+
+// The decision to begin with is explained at once.
+func TestBeginsWithAnExplanation(t *testing.T) {
+	sit(t, healthy(t), func(o *Options) { o.Explain = "nobody-left" }, func(s *session) {
+		s.sees("WHY", "request: nobody-left")
+		s.press("esc")
+		s.sees("chat-7")
+	})
+}
+
+// A source that fails ends the dashboard with its error.
+func TestSourceFails(t *testing.T) {
+	err := Run(t.Context(), failing{}, Options{
+		Width: 80, Height: 24, Interval: time.Second, Now: time.Now, Input: strings.NewReader(""), Output: new(buffer), Env: []string{"TERM=dumb"},
+	})
+	if err == nil || err.Error() != "the simulation ended" {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+type failing struct{ Source }
+
+func (failing) Follow(context.Context, *Pace, func(Update)) error {
+	return errors.New("the simulation ended")
+}
+
+// player is a recording of a minute.
+type player struct {
+	*fakeSource
+	at    time.Duration
+	speed float64
+	pace  *Pace
+}
+
+func (p *player) Follow(ctx context.Context, pace *Pace, send func(Update)) error {
+	p.pace = pace
+	return p.fakeSource.Follow(ctx, pace, send)
+}
+
+func (p *player) Step(frames int) {
+	p.mu.Lock()
+	p.at, p.speed = p.at+time.Duration(frames)*time.Second, 0
+	p.mu.Unlock()
+	p.pace.Hurry()
+}
+
+func (p *player) Play(speed float64) {
+	p.mu.Lock()
+	p.speed = speed
+	p.mu.Unlock()
+	p.pace.Hurry()
+}
+
+func TestReplay(t *testing.T) {
+	p := &player{fakeSource: healthy(t), speed: 1}
+	p.next = func(time.Time) Update {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.at += time.Duration(float64(time.Second) * p.speed)
+		return Update{Snapshot: hot(), Play: &Playback{From: noon, Until: noon.Add(time.Minute), At: noon.Add(p.at), Speed: p.speed}}
+	}
+	sit(t, p, nil, func(s *session) {
+		s.sees("x1")
+		s.press("]")
+		s.sees("x2")
+		s.press("[ [")
+		s.sees("x0.5")
+		s.press("right")
+		s.sees("‖ 14:23:")
+		at := p.at
+		s.press("left left")
+		if p.at != at-2*time.Second {
+			t.Errorf("two steps back went from %v to %v", at, p.at)
+		}
+		s.press("space")
+		s.sees("x0.5")
+		s.press("space")
+		s.sees("‖ 14:23:")
+	})
+}
+
+// Answers to older questions are dropped.
+func TestLateAnswers(t *testing.T) {
+	m := still(80, 24, Look{}, hot())
+	list := records(t)
+	m.askWhy("first")
+	first := m.why.asked
+	m.askWhy("second")
+	m.Update(decisionMsg{first, list[0], nil})
+	if m.why.rec != nil {
+		t.Error("the answer to the question before was taken")
+	}
+	m.Update(decisionMsg{m.why.asked, list[1], nil})
+	if m.why.rec != list[1] {
+		t.Error("the answer was not taken")
+	}
+	m.askTrial()
+	old := m.whatIf.asked
+	m.askTrial()
+	m.Update(trialMsg{old, &trialResult{decisions: 1}})
+	if m.whatIf.result != nil {
+		t.Error("the result for other weights was taken")
+	}
+}
+
+// What is tried is what explain computes for each decision alone.
+func TestTrialAgreesWithWhatIf(t *testing.T) {
+	list := records(t)
+	changes := 0
+	for at, steps := range []int{-11, 14, 18, 15, 19} {
+		knobs := knobsOf(&list[0].Weights, false)
+		turn(knobs, at, steps)
+		sum := 0.0
+		for _, k := range knobs[:5] {
+			sum += k.try
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Errorf("after turning %s the weights sum to %v", knobs[at].key, sum)
+		}
+		got := try(list, knobs)
+		want := 0
+		for _, rec := range list {
+			var edits []explain.Edit
+			for _, k := range knobs[:5] {
+				edits = append(edits, explain.Edit{Key: "weights." + k.key, Value: fmt.Sprint(k.try)})
+			}
+			c, err := explain.WhatIf(rec, edits)
+			if err != nil {
+				t.Fatalf("%s: %v", rec.RequestID, err)
+			}
+			if c.PickChanges {
+				want++
+			}
+		}
+		if len(got.changes) != want || got.decisions != len(list) || got.unfit != 0 {
+			t.Errorf("%s by %d: %d of %d change, %d unfit; WhatIf says %d", knobs[at].key, steps, len(got.changes), got.decisions, got.unfit, want)
+		}
+		changes += want
+	}
+	if changes == 0 {
+		t.Error("no weights changed any pick: this test sees nothing")
+	}
+}
+
+// A decision under the cursor stays on its line while newer ones come in.
+func TestFeedStays(t *testing.T) {
+	var l feedList
+	all := someRows(60)
+	l.add(all[30:], false)
+	l.choose("", nil)
+	l.move(1)
+	l.move(3)
+	l.reveal(8)
+	on, line := l.cursor, l.at()-l.top
+	for i := 29; i >= 0; i-- {
+		l.add(all[i:i+1], false)
+		l.choose("", nil)
+		l.reveal(8)
+		if l.cursor != on || l.at()-l.top != line {
+			t.Fatalf("after %d new ones line %d has it, it was on line %d", 30-i, l.at()-l.top, line)
+		}
+	}
+	if l.top != 30 {
+		t.Errorf("%d newer ones, want 30", l.top)
+	}
+	ended := all[30]
+	ended.State, ended.TTFTSeconds = "done", new(1.5)
+	l.add([]explain.Row{ended}, false)
+	if len(l.rows) != 60 || *l.rows[30].TTFTSeconds != 1.5 {
+		t.Error("a decision that ended did not take the place of what was known of it")
+	}
+	l.add(someRows(maxRows+200), true)
+	if len(l.rows) != maxRows {
+		t.Errorf("%d rows are kept", len(l.rows))
+	}
+}
