@@ -34,8 +34,8 @@ func (c *schemaChecker) at(path string, schema object, value any) (wrong []strin
 		name := strings.TrimPrefix(ref, "#/$defs/")
 		return append(wrong, c.at(path, c.root["$defs"].(object)[name].(object), value)...)
 	}
-	if any, ok := schema["anyOf"].([]any); ok {
-		return append(wrong, c.anyOf(path, any, value)...)
+	if one, ok := schema["anyOf"].([]any); ok {
+		return append(wrong, c.anyOf(path, one, value)...)
 	}
 	if want, ok := schema["const"]; ok && want != value {
 		say("is %v, not %v", value, want)
@@ -89,8 +89,8 @@ func (c *schemaChecker) below(path string, schema object, value any) (wrong []st
 	return wrong
 }
 
-func (c *schemaChecker) anyOf(path string, any []any, value any) (wrong []string) {
-	for _, one := range any {
+func (c *schemaChecker) anyOf(path string, schemas []any, value any) (wrong []string) {
+	for _, one := range schemas {
 		found := c.at(path, one.(object), value)
 		if len(found) == 0 {
 			return nil

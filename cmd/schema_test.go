@@ -118,11 +118,11 @@ func (m *schemaMaker) typeOf(t reflect.Type) object {
 
 // oneOf is a struct of which the one field that is set stands for it.
 func (m *schemaMaker) oneOf(t reflect.Type) object {
-	var any []object
+	var kinds []object
 	for f := range t.Fields() {
-		any = append(any, m.typeOf(f.Type))
+		kinds = append(kinds, m.typeOf(f.Type))
 	}
-	return object{"anyOf": any}
+	return object{"anyOf": kinds}
 }
 
 func (m *schemaMaker) structOf(t reflect.Type) object {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -132,7 +133,7 @@ func continues(a, b *Record) bool {
 
 // lastCommon is the last block of q of which both have an id.
 func (q *Request) lastCommon(other *Request) int {
-	for i := len(q.Chain) - 1; i >= 0; i-- {
+	for i := range slices.Backward(q.Chain) {
 		at := ChainBlock(i, q.Blocks, q.BlockSize)
 		for j := range other.Chain {
 			if ChainBlock(j, other.Blocks, other.BlockSize) == at {
@@ -198,15 +199,14 @@ func (c *Conversation) write(p *page) {
 		}
 	}
 	for i, row := range rows {
-		line := ""
 		for k, cell := range row {
 			if conversationColumns[k].right {
-				line += pad("", widths[k]-width(cell)) + cell + "  "
+				row[k] = pad("", widths[k]-width(cell)) + cell
 			} else {
-				line += pad(cell, widths[k]) + "  "
+				row[k] = pad(cell, widths[k])
 			}
 		}
-		p.row(c.tone(i-1), "", line)
+		p.row(c.tone(i-1), "", strings.Join(row, "  "))
 		if i > 0 && c.Turns[i-1].Why != "" {
 			p.row(Plain, pad("", widths[0]+2), c.Turns[i-1].whyText(c.before(i-1)))
 		}

@@ -180,8 +180,8 @@ func (w *WindowReader) findIdeal() {
 	seen := map[string]struct{}{}
 	for i := range w.samples {
 		s := &w.samples[i]
-		for k := len(s.chain) - 1; k >= 0; k-- {
-			if _, before := seen[s.chain[k]]; before {
+		for k, id := range slices.Backward(s.chain) {
+			if _, before := seen[id]; before {
 				s.rungs.raise(ChainBlock(k, s.blocks, s.blockSize) * s.blockSize)
 				break
 			}

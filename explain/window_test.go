@@ -20,8 +20,8 @@ func minutes(t *testing.T, before, now func(i int) *explain.Record) *explain.Win
 	t.Helper()
 	w := explain.NewWindow(noon, noon.Add(10*time.Minute))
 	for i := range 60 {
-		for part, make := range []func(int) *explain.Record{before, now} {
-			rec := make(i)
+		for part, of := range []func(int) *explain.Record{before, now} {
+			rec := of(i)
 			rec.Time = noon.Add(time.Duration(part-1)*10*time.Minute + time.Duration(i)*10*time.Second)
 			rec.DecisionID = fmt.Sprint(part, "-", i)
 			w.See(rec)
@@ -61,7 +61,8 @@ func TestWindowSaysWhatMoved(t *testing.T) {
 		{
 			"the picker is slow",
 			edited(healthy, func(_ int, rec *explain.Record) { rec.Timings.Total = 0.006 }),
-			[]string{"scoring"}, "the picker itself is slow",
+			[]string{"scoring"},
+			"the picker itself is slow",
 		},
 		{
 			"a little slower is nothing",
@@ -74,12 +75,14 @@ func TestWindowSaysWhatMoved(t *testing.T) {
 					rec.Outcome.CachedTokens = new(16)
 				}
 			}),
-			[]string{"stale"}, "caches that were gone",
+			[]string{"stale"},
+			"caches that were gone",
 		},
 		{
 			"what is not known has not moved",
 			quiet(with(pod("a", 0, .4, 2), func(p *score.PodState) { p.Cache, p.Waiting = score.Reading{}, score.Reading{} }), pod("b", 0, .3, 1)),
-			[]string{"cacheMatch"}, "less of the prompts is cached", // b's, which is known
+			[]string{"cacheMatch"},
+			"less of the prompts is cached", // b's, which is known
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
