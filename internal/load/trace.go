@@ -23,8 +23,8 @@ const (
 	maxInput     = 1 << 20
 )
 
-// traceLine is one request of a trace in Mooncake's format.
-type traceLine struct {
+// A Line is one request of a trace in Mooncake's format.
+type Line struct {
 	Timestamp    float64  `json:"timestamp"` // milliseconds from the start
 	InputLength  int      `json:"input_length"`
 	OutputLength int      `json:"output_length"`
@@ -49,7 +49,7 @@ type Trace struct {
 	line  int
 	rate  float64
 	model string
-	first *traceLine // read when the file was opened, to know that it is a trace
+	first *Line // read when the file was opened, to know that it is a trace
 }
 
 // Bounds of the factor on a trace's rate of arrivals: below the first, the times
@@ -106,14 +106,14 @@ func (t *Trace) Next() (*Arrival, error) {
 	}, nil
 }
 
-func (t *Trace) read() (*traceLine, error) {
+func (t *Trace) read() (*Line, error) {
 	for t.lines.Scan() {
 		t.line++
 		line := bytes.TrimSpace(t.lines.Bytes())
 		if len(line) == 0 {
 			continue
 		}
-		l, err := parseLine(line)
+		l, err := ParseLine(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", t.name, t.line, err)
 		}
@@ -125,8 +125,9 @@ func (t *Trace) read() (*traceLine, error) {
 	return nil, io.EOF
 }
 
-func parseLine(b []byte) (*traceLine, error) {
-	l := &traceLine{}
+// ParseLine reads a line. Errors name the field.
+func ParseLine(b []byte) (*Line, error) {
+	l := &Line{}
 	if err := json.Unmarshal(b, l); err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func parseLine(b []byte) (*traceLine, error) {
 
 // body is the request: every hash id stands for the same 512 token ids wherever
 // it occurs, and the last may be cut.
-func (l *traceLine) body(model string) []byte {
+func (l *Line) body(model string) []byte {
 	name, _ := json.Marshal(model) // a string never fails
 	b := make([]byte, 0, 64+len(name)+7*l.InputLength)
 	b = append(b, `{"model":`...)
@@ -157,7 +158,7 @@ func (l *traceLine) body(model string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = strconv.AppendUint(b, tokenOf(l.HashIDs[i/BlockTokens], i%BlockTokens), 10)
+		b = strconv.AppendUint(b, uint64(Token(l.HashIDs[i/BlockTokens], i%BlockTokens)), 10)
 	}
 	return append(b, "]}"...)
 }
@@ -166,10 +167,10 @@ func (l *traceLine) body(model string) []byte {
 // 128,256; the last 256 are special).
 const vocabulary = 128_000
 
-// tokenOf is the i-th token id of a hash id's block: splitmix64 of both.
-func tokenOf(hash uint64, i int) uint64 {
+// Token is the i-th token id of a hash id's block: splitmix64 of both.
+func Token(hash uint64, i int) uint32 {
 	z := hash*BlockTokens + uint64(i) + 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return (z ^ z>>31) % vocabulary
+	return uint32((z ^ z>>31) % vocabulary)
 }

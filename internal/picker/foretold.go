@@ -49,7 +49,7 @@ func (k *Pick) elsewhere() bool {
 // nothing explains the difference yet: [Pick.settleLater] has to follow.
 func (k *Pick) foretold(end *End) (class string, unsettled bool) {
 	class = k.compare(end)
-	if class != explain.PredictionUnexplained {
+	if class != explain.PredictionUnexplained || k.picker.cfg.Hasty {
 		return class, false
 	}
 	if k.picker.settle.count.Add(1) > maxSettling || !k.reservation.Watch() {

@@ -59,6 +59,12 @@ type Config struct {
 	Tokeniser Tokeniser
 	// ScorerDeadline is how long custom scorers may take, in wall time; default 1 ms.
 	ScorerDeadline time.Duration
+	// Random is where seeds and IDs come from, for picks that are to be the same each
+	// time; nil: the system. With one only one goroutine may pick.
+	Random rand.Source
+	// Hasty judges a prediction when its request ends, and not once more when events
+	// may have come that explain it: a simulation does not wait.
+	Hasty bool
 }
 
 // Picker picks pods. It is safe for concurrent use.
@@ -92,7 +98,7 @@ func New(cfg Config) (*Picker, error) {
 	p := &Picker{cfg: cfg, scorers: newScorers(cfg.Scorers)}
 	p.settle.open()
 	p.weights.Store(cfg.Weights.Clone())
-	p.scratch.New = func() any { return newScratch() }
+	p.scratch.New = func() any { return newScratch(cfg.Random) }
 	return p, nil
 }
 
@@ -195,7 +201,10 @@ type scratch struct {
 	extraOf uint64 // membership that in.Extra was computed for
 }
 
-func newScratch() *scratch {
+func newScratch(random rand.Source) *scratch {
+	if random != nil {
+		return &scratch{rng: rand.New(random)}
+	}
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails, see crypto/rand
 	return &scratch{rng: rand.New(rand.NewChaCha8(seed))}

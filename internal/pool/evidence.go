@@ -40,7 +40,7 @@ func (r *Reservation) Evidence(cached int, looked time.Time) Evidence {
 		ev.Degraded = max(r.doubt.degraded, now.degraded)
 	}
 	ev.Unseen = r.gone != never && r.gone < r.pickedAt
-	ev.Evicted = r.gone != never && r.gone <= p.since(looked)+instant(Allowance)
+	ev.Evicted = r.gone != never && r.gone <= p.since(looked)+instant(p.cfg.Limits.Allowance)
 	p.mu.Unlock()
 
 	if n := cached / r.at.size; n <= len(r.blocks) {

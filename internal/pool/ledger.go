@@ -7,8 +7,7 @@ import (
 	"github.com/eppctl/eppctl/internal/kvindex"
 )
 
-// Allowance is how long before the start of a scrape a pick may have been made
-// and still not be counted by the engine: the way of a request to its pod.
+// Allowance is the default of [Limits.Allowance].
 const Allowance = 50 * time.Millisecond
 
 // Reservation is one request given to a pod. It is released exactly once, on
@@ -154,8 +153,8 @@ func unlink(l *list, r *Reservation) {
 }
 
 // reported settles all picks that a report taken at the given time has seen.
-func (e *endpoint) reported(taken instant) {
-	cutoff := taken - instant(Allowance)
+func (e *endpoint) reported(taken instant, l Limits) {
+	cutoff := taken - instant(l.Allowance)
 	for r := e.reservations.first; r != nil && r.pickedAt <= cutoff; r = r.next {
 		r.settle()
 	}

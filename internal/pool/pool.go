@@ -93,6 +93,9 @@ func New(cfg Config) *Pool {
 	if cfg.Limits.Events == 0 {
 		cfg.Limits.Events = DefaultLimits.Events
 	}
+	if cfg.Limits.Allowance == 0 {
+		cfg.Limits.Allowance = Allowance
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

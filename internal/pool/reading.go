@@ -14,6 +14,10 @@ type Limits struct {
 	Events  time.Duration // KV events whose connection is lost; default 30 s
 	// Generation is for 1-token probes; default 3 × their interval of 30 s.
 	Generation time.Duration
+	// Allowance is how long before the start of a scrape a pick may have been made
+	// and still not be counted by the engine: the way of a request to its pod; 0 =
+	// [Allowance].
+	Allowance time.Duration
 }
 
 // DefaultLimits are the limits of the specification.

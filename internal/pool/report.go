@@ -208,7 +208,7 @@ func (p *Pool) learn(e *endpoint, r *report.Report, cache bool, gone func(uint64
 	s.count++
 	if r.QueueDepth != nil {
 		e.waiting = newer(e.waiting, reading{value: float64(*r.QueueDepth), at: now, source: score.SourceReport})
-		e.reported(taken)
+		e.reported(taken, p.cfg.Limits)
 	}
 	if r.GPUUtilization != nil {
 		e.reportedLoad = reading{value: *r.GPUUtilization, at: now, source: score.SourceReport}

@@ -59,7 +59,7 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 		return
 	}
 	e.engine.lastError, e.engine.lastScrape = "", end
-	e.scrapedQueue(&s.Page, start, end)
+	e.scrapedQueue(&s.Page, start, end, p.cfg.Limits)
 	e.scrapedLoad(&s.Page, end)
 	if e.engine.kind != s.Page.Engine || len(e.engine.ranks) != len(s.Page.Ranks) {
 		p.changeFeeds()
@@ -75,11 +75,11 @@ func (p *Pool) Scraped(t engine.Target, s engine.Scrape) {
 	}
 }
 
-func (e *endpoint) scrapedQueue(page *engine.Page, start, end instant) {
+func (e *endpoint) scrapedQueue(page *engine.Page, start, end instant, l Limits) {
 	switch w := page.Waiting; {
 	case w.Known:
 		e.waiting = newer(e.waiting, reading{value: w.V, at: end, source: score.SourceMetrics, note: w.Series})
-		e.reported(start)
+		e.reported(start, l)
 	case e.waiting.source == score.SourceMetrics || !e.waiting.known():
 		e.waiting = noneFor(w.Reason)
 	}
