@@ -51,11 +51,14 @@ func (d *document) html(out io.Writer) error {
 	for _, b := range d.blocks {
 		b.html(w)
 	}
-	fmt.Fprintf(w, "<details>\n<summary>The whole document as JSON</summary>\n<pre>%s</pre>\n</details>\n", html.EscapeString(safeJSON(raw)))
+	fmt.Fprintf(w, "<details>\n<summary>The whole document as JSON</summary>\n<pre>%s</pre>\n</details>\n", betweenTags.Replace(safeJSON(raw)))
 	w.WriteString("</main>\n</body>\n</html>\n")
 	_, err = io.WriteString(out, w.String())
 	return err
 }
+
+// betweenTags leaves quotes alone, of which JSON is full.
+var betweenTags = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // safeJSON writes what is not printable in a JSON document, which can only be in its
 // strings, as escapes of JSON.
