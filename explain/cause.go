@@ -113,11 +113,11 @@ var causes = []Cause{
 		"If the adapter comes often, raise the weight of adapter, or serve fewer adapters for each pod.",
 	}, {
 		CauseDeeperQueue, "the deeper queue won",
-		"The winner had the deeper queue and no better cache: other factors outweighed it.",
+		"The winner had the deeper queue, by a quarter of maxQueue at least, and no better cache: other factors outweighed it.",
 		"If requests wait too long there, raise the weight of queue or lower maxQueue.",
 	}, {
 		CauseWeights, "other weights would have picked the owner",
-		"A pod that held clearly more of the prompt could have won and lost by load or queue; with the weights of a preset it wins.",
+		"A pod that held clearly more of the prompt could have won and lost by load or queue; with the weights of most presets it wins.",
 		"Compare with eppctl explain REQUEST --preset NAME. One decision is no reason to change weights.",
 	}, {
 		CauseTieRandom, "",

@@ -119,12 +119,28 @@ func TestOtherWeightsWouldHavePickedTheOwner(t *testing.T) {
 	}
 	pods := []score.PodState{pod("owner", 100, .6, 7), pod("other", 0, .1, 0)}
 	r := explain.Explain(scene{req: plain, weights: gateway, pods: pods}.record(), explain.Options{})
-	if r.Picked.Pod != "other" || r.Cause != explain.CauseWeights || !strings.Contains(r.Notes[0].Text, "the preset default") {
+	if r.Picked.Pod != "other" || r.Cause != explain.CauseWeights || !strings.Contains(r.Notes[0].Text, "it wins (batch, chatbot, default") {
 		t.Errorf("%s by %s of %+v", r.Picked.Pod, r.Cause, r.Notes)
 	}
 	r = explain.Explain(scene{req: plain, weights: score.Default(), pods: pods}.record(), explain.Options{})
 	if r.Picked.Pod != "owner" || r.Cause != explain.CauseAsDesigned {
 		t.Errorf("%s by %s of %+v", r.Picked.Pod, r.Cause, r.Notes)
+	}
+	// With the weights of rag alone it would be the owner's.
+	pods = []score.PodState{pod("owner", 60, .95, 5), pod("other", 0, .1, 0)}
+	r = explain.Explain(scene{req: plain, weights: score.Default(), pods: pods}.record(), explain.Options{})
+	if r.Picked.Pod != "other" || r.Cause != explain.CauseAsDesigned {
+		t.Errorf("%s by %s of %+v", r.Picked.Pod, r.Cause, r.Notes)
+	}
+}
+
+func TestDeeperQueueIsClearlyDeeper(t *testing.T) {
+	for depth, want := range map[float64]string{4: explain.CauseNoReuse, 5: explain.CauseDeeperQueue} { // of 20
+		pods := []score.PodState{pod("sim-a", 0, .8, 0), pod("sim-b", 0, .4, depth)}
+		r := explain.Explain(scene{req: plain, weights: score.Default(), pods: pods, edit: cold}.record(), explain.Options{})
+		if r.Picked.Pod != "sim-b" || r.Cause != want {
+			t.Errorf("depth %g: %s by %s of %+v, want %s", depth, r.Picked.Pod, r.Cause, r.Notes, want)
+		}
 	}
 }
 

@@ -104,12 +104,12 @@ func (f *finder) miscounted() string {
 		count(*counted, "token"), f.PromptTokens)
 }
 
-// clearly is by how much of the prompt a pod has to hold more than the winner for
-// other weights to be worth a note.
+// clearly is by how much of a prompt or of a full queue two pods have to differ for
+// that to be worth a note.
 const clearly = 0.25
 
-// otherWeights names a preset that would have picked the pod that holds clearly
-// more of the prompt than the winner.
+// otherWeights tells when most presets would have picked the pod that holds clearly
+// more of the prompt than the winner: then it is the weights in force that did not.
 func (f *finder) otherWeights() string {
 	owner := f.lostOwner()
 	if owner < 0 {
@@ -117,7 +117,9 @@ func (f *finder) otherWeights() string {
 	}
 	in := *f.in.in
 	var d score.Decision
-	for _, name := range append([]string{"default"}, score.PresetNames()...) {
+	var wins []string
+	all := score.PresetNames()
+	for _, name := range all {
 		w, err := score.Preset(name)
 		if err != nil {
 			continue
@@ -126,13 +128,16 @@ func (f *finder) otherWeights() string {
 		changed := in
 		changed.Weights = &w
 		if changed.Decide(&d); d.Winner == owner {
-			c := &f.in.rec.Candidates[owner]
-			held, _ := c.held()
-			return fmt.Sprintf("%s holds %s of the prompt's %s and lost; with the weights of the preset %s it wins",
-				c.Pod, number(held), count(f.Blocks, "block"), name)
+			wins = append(wins, name)
 		}
 	}
-	return ""
+	if 2*len(wins) <= len(all) {
+		return ""
+	}
+	c := &f.in.rec.Candidates[owner]
+	held, _ := c.held()
+	return fmt.Sprintf("%s holds %s of the prompt's %s and lost; with the weights of most presets it wins (%s)",
+		c.Pod, number(held), count(f.Blocks, "block"), strings.Join(wins, ", "))
 }
 
 // lostOwner is the eligible pod that holds clearly more of the prompt than the

@@ -101,8 +101,8 @@ func (o *ReportOutcome) attempt(a *Attempt) string {
 	return "did not answer"
 }
 
-// deeperQueue marks a pick whose queue is deeper than the runner-up's although
-// it has no better cache: the load outweighed the queue.
+// deeperQueue marks a pick whose queue is clearly deeper than the runner-up's
+// although it has no better cache: the load outweighed the queue.
 func (r *Report) deeperQueue() string {
 	if !r.byScores() || len(r.Candidates) < 2 {
 		return ""
@@ -113,7 +113,7 @@ func (r *Report) deeperQueue() string {
 		return ""
 	}
 	deep, shallow := depthOf(a), depthOf(b)
-	if deep <= shallow || winner.factorNamed("cacheMatch").Contribution > second.factorNamed("cacheMatch").Contribution {
+	if deep-shallow < clearly*float64(r.Weights.MaxQueue) || winner.factorNamed("cacheMatch").Contribution > second.factorNamed("cacheMatch").Contribution {
 		return ""
 	}
 	return fmt.Sprintf("winner has the deeper queue: %s requests against %s on %s; other factors outweigh it",
