@@ -172,27 +172,7 @@ func (s *Server) setMembers(members []pool.Member) error {
 }
 
 func (s *Server) buildPicker(weights score.Weights) (err error) {
-	sources := telemetry.Sources{
-		Pods: func() []score.PodState {
-			pods, _ := s.pool.States(nil, &pool.Query{})
-			return pods
-		},
-		Engines:  s.engineRequests,
-		Tree:     s.tree.Stats,
-		Recorder: s.ring.Stats,
-		Weights:  func() *score.Weights { return s.picker.Weights() },
-		Open:     func() int { return s.picker.Open() },
-	}
-	if s.feeds != nil {
-		sources.Streams = s.streams
-		if s.listeners.events != nil {
-			sources.Inbound = s.feeds.Inbound
-		}
-	}
-	if s.files != nil {
-		sources.FilesFailed = func() uint64 { return s.files.Stats().Errors }
-	}
-	s.metrics = telemetry.NewMetrics(sources)
+	s.metrics = telemetry.NewMetrics(s.metricSources())
 	s.watch = s.newWatch()
 	aliases := map[string]string{}
 	for _, m := range s.opts.Config.Models {

@@ -7,6 +7,9 @@ import (
 
 	"github.com/eppctl/eppctl/internal/extproc"
 	"github.com/eppctl/eppctl/internal/gateway"
+	"github.com/eppctl/eppctl/internal/pool"
+	"github.com/eppctl/eppctl/internal/telemetry"
+	"github.com/eppctl/eppctl/score"
 )
 
 // figure is a number of a part of the picker, by its name on the metrics page.
@@ -36,6 +39,31 @@ func register[Stats any](s *Server, stats func() Stats, counters, gauges []figur
 		}
 	}
 	return nil
+}
+
+// metricSources are what the metrics page is read from.
+func (s *Server) metricSources() telemetry.Sources {
+	sources := telemetry.Sources{
+		Pods: func() []score.PodState {
+			pods, _ := s.pool.States(nil, &pool.Query{})
+			return pods
+		},
+		Engines:  s.engineRequests,
+		Tree:     s.tree.Stats,
+		Recorder: s.ring.Stats,
+		Weights:  func() *score.Weights { return s.picker.Weights() },
+		Open:     func() int { return s.picker.Open() },
+	}
+	if s.feeds != nil {
+		sources.Streams = s.streams
+		if s.listeners.events != nil {
+			sources.Inbound = s.feeds.Inbound
+		}
+	}
+	if s.files != nil {
+		sources.FilesFailed = func() uint64 { return s.files.Stats().Errors }
+	}
+	return sources
 }
 
 // engineRequests are those that the engines last said they have, by pod. Ranks of
