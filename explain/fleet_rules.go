@@ -21,8 +21,9 @@ const (
 	herdPending  = 0.5  // of maxQueue, not yet seen by the pod's figures …
 	herdUnseen   = 2.0  // … and times as many as on the median pod
 	hotPicks     = 30   // decisions, below which shares mean little
-	hotFactor    = 2.5  // times the median pod's share …
+	hotFactor    = 2.5  // times the median pod's picks …
 	hotFair      = 1.5  // … and times what each would have of equal shares
+	hotTwice     = 2.0  // … or of the latter alone: half of the pods may be idle
 	hotQueue     = 3.0  // requests more than the median pod has
 	hotLoad      = 0.9  // utilisation, which many a pod has that is quick …
 	hotTTFT      = 1.5  // … and times the median pod's time to first token
@@ -246,7 +247,7 @@ func hotPod(s *Snapshot) (out []finding) {
 		n := float64(p.picks(midWindow))
 		slow := p.Queue.depth() >= depth+hotQueue ||
 			p.Load != nil && *p.Load >= hotLoad && p.TTFTP95 != nil && ttft > 0 && *p.TTFTP95 >= hotTTFT*ttft
-		if n < max(hotFactor*picks, hotFair*fair) || !slow {
+		if n < min(max(hotFactor*picks, hotFair*fair), hotTwice*fair) || !slow {
 			continue
 		}
 		taken := share(n / float64(s.window(midWindow).Decisions))

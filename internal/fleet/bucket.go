@@ -27,8 +27,15 @@ func (t *totals) subtract(o *totals) { t.merge(o, math.MaxUint32) }
 func (t *totals) merge(o *totals, sign uint32) {
 	wide := uint64(int64(int32(sign)))
 	for _, c := range [...]struct{ to, from *uint32 }{
-		{&t.decisions, &o.decisions}, {&t.refused, &o.refused}, {&t.shed, &o.shed}, {&t.relaxed, &o.relaxed}, {&t.ties, &o.ties},
-		{&t.completed, &o.completed}, {&t.failed, &o.failed}, {&t.stale, &o.stale}, {&t.adapterLoads, &o.adapterLoads},
+		{&t.decisions, &o.decisions},
+		{&t.refused, &o.refused},
+		{&t.shed, &o.shed},
+		{&t.relaxed, &o.relaxed},
+		{&t.ties, &o.ties},
+		{&t.completed, &o.completed},
+		{&t.failed, &o.failed},
+		{&t.stale, &o.stale},
+		{&t.adapterLoads, &o.adapterLoads},
 		{&t.matched, &o.matched},
 	} {
 		*c.to += sign * *c.from
@@ -64,7 +71,7 @@ type cell struct {
 	prompt, found        uint32 // tokens of served requests, and those of them from its cache
 }
 
-func increase(n *uint16) { *n += uint16(min(1, math.MaxUint16-*n)) }
+func increase(n *uint16) { *n += min(1, math.MaxUint16-*n) }
 
 // load is a pick that made a pod load an adapter.
 type load struct {

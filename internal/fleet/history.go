@@ -154,27 +154,34 @@ func (h *history) crossed(now time.Time, p *podHistory, v *pool.View, s *explain
 
 // engine compares what is known of a pod's engine and of its events.
 func (h *history) engine(now time.Time, p *podHistory, v *pool.View, fresh bool) {
-	t := engineTrack{epoch: v.ReportEpoch}
+	t, old := trackOf(v), p.engine
+	p.engine = t
+	if fresh || v.Departed {
+		return
+	}
+	if t.restarts > old.restarts || old.epoch != 0 && t.epoch != old.epoch && t.epoch != 0 {
+		h.tell(now, v.State.Pod, explain.EventRestart, "the engine has started again, with an empty cache")
+	}
+	h.streams(now, v.State.Pod, &old, &t)
+}
+
+func trackOf(v *pool.View) engineTrack {
+	t := engineTrack{epoch: v.ReportEpoch, streams: len(v.Streams)}
 	for i := range v.Streams {
 		s := &v.Streams[i]
 		t.restarts += s.Restarts
 		t.gaps += s.Gaps
 		t.missed += s.Missed
-		t.streams++
 		t.degraded = max(t.degraded, s.Degraded)
 		if s.Connected {
 			t.connected++
 		}
 	}
-	old := p.engine
-	p.engine = t
-	if fresh || v.Departed {
-		return
-	}
-	pod := v.State.Pod
-	if t.restarts > old.restarts || old.epoch != 0 && t.epoch != old.epoch && t.epoch != 0 {
-		h.tell(now, pod, explain.EventRestart, "the engine has started again, with an empty cache")
-	}
+	return t
+}
+
+// streams compares a pod's streams of KV events with how they were.
+func (h *history) streams(now time.Time, pod string, old, t *engineTrack) {
 	if t.gaps > old.gaps {
 		h.tell(now, pod, explain.EventGap, fmt.Sprintf("%d batches of KV events were missed", t.missed-min(old.missed, t.missed)))
 	}
@@ -184,12 +191,15 @@ func (h *history) engine(now time.Time, p *podHistory, v *pool.View, fresh bool)
 	case t.degraded == kvindex.Whole && old.degraded == kvindex.Gapped:
 		h.tell(now, pod, explain.EventRestored, "what is known of its cache is whole again")
 	}
+	if t.streams != old.streams || t.connected == old.connected {
+		return
+	}
+	connected := fmt.Sprintf("%d of %d streams of KV events are connected", t.connected, t.streams)
 	switch {
-	case t.streams != old.streams:
 	case t.connected < old.connected:
-		h.tell(now, pod, explain.EventStreamLost, fmt.Sprintf("%d of %d streams of KV events are connected", t.connected, t.streams))
+		h.tell(now, pod, explain.EventStreamLost, connected)
 	case t.connected > old.connected && old.connected > 0:
-		h.tell(now, pod, explain.EventStreamBack, fmt.Sprintf("%d of %d streams of KV events are connected", t.connected, t.streams))
+		h.tell(now, pod, explain.EventStreamBack, connected)
 	}
 }
 

@@ -61,7 +61,7 @@ func (p *picked) row(o *record.Outcome) explain.Row {
 	rec := explain.Record{
 		Time: p.arrival.Round(0).UTC(), RequestID: p.requestID, DecisionID: p.decisionID, Policy: p.policy,
 		Request: explain.Request{Model: p.model, PromptTokens: p.tokens},
-		Timings: explain.Timings{Total: p.took.Truncate(10 * time.Nanosecond).Seconds()},
+		Timings: explain.Timings{Total: p.took.Round(10 * time.Nanosecond).Seconds()},
 		Result: explain.Result{
 			Pod: p.pod, Endpoint: p.endpoint, Score: p.score, DecidedBy: p.by.Name(p.weights),
 			Relaxed: p.relaxed, Refused: p.refused.String(),
