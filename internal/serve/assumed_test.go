@@ -150,6 +150,8 @@ func TestAssumedCacheIsEmptied(t *testing.T) {
 				predicted, found := counts(t, rec)
 				if want := tt.missed * max(0, 1-i); predicted != want || found != 0 {
 					t.Errorf("request %d: %d tokens were predicted and %d found, want %d and none", i, predicted, found, want)
+				} else if want > 0 {
+					r.because(rec.RequestID, explain.CauseEvicted, "what sim-0 holds is only assumed")
 				}
 			}
 		})

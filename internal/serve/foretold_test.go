@@ -260,12 +260,12 @@ func (f *foretelling) known() {
 
 // applied waits until all events that were sent are applied, and says of which pods
 // all that were lost are known to be.
-func (f *foretelling) applied() (aware map[string]bool) {
-	f.t.Helper()
-	f.until("all events are applied", func() bool {
+func (r *rig) applied() (aware map[string]bool) {
+	r.t.Helper()
+	r.until("all events are applied", func() bool {
 		aware = map[string]bool{}
-		for _, v := range f.server.pool.Views() {
-			s, pod := &v.Streams[0], f.pod(v.State.Pod)
+		for _, v := range r.server.pool.Views() {
+			s, pod := &v.Streams[0], r.pod(v.State.Pod)
 			if s.Waiting || s.Batches != pod.Batches-pod.BatchesLost+s.Recovered {
 				return false
 			}

@@ -306,6 +306,7 @@ func TestAllQueuesFull(t *testing.T) {
 					t.Errorf("the client is told %v: %s", a.header, a.body)
 				}
 			}
+			r.because("over-0", explain.CauseSaturated, "queue")
 			filling.allWell(t)
 			r.inFlight(0)
 		})
