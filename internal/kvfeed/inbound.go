@@ -25,7 +25,7 @@ const (
 // it began to listen.
 type Inbound struct {
 	Connections int    // now
-	Nobodys     int    // of these, which have not yet sent a batch of a target's
+	Unassigned  int    // of these, which have not yet sent a batch of a target's
 	Accepted    uint64 // connections of publishers
 	Refused     uint64 // over a limit: in all, from elsewhere, or of one target
 	Failed      uint64 // that were none of a publisher
@@ -40,7 +40,7 @@ type inbound struct {
 	ctx      context.Context //nolint:containedctx // of Run, for what its connections do
 	arrivals sync.Map        // each *arrival by the ID of its peer
 
-	connections, nobodys, foreign atomic.Int64
+	connections, unassigned, foreign atomic.Int64
 
 	accepted, refused, failed, strangers, unreadable atomic.Uint64
 
@@ -61,7 +61,7 @@ type arrival struct {
 func (f *Feeds) Inbound() Inbound {
 	in := &f.inbound
 	return Inbound{
-		Connections: int(in.connections.Load()), Nobodys: int(in.nobodys.Load()), Accepted: in.accepted.Load(), Refused: in.refused.Load(),
+		Connections: int(in.connections.Load()), Unassigned: int(in.unassigned.Load()), Accepted: in.accepted.Load(), Refused: in.refused.Load(),
 		Failed: in.failed.Load(), Strangers: in.strangers.Load(), Unreadable: in.unreadable.Load(),
 	}
 }
@@ -81,7 +81,7 @@ func (in *inbound) listen(ctx context.Context) {
 func (in *inbound) Connected(p zmtp.Peer) {
 	in.accepted.Add(1)
 	in.connections.Add(1)
-	in.nobodys.Add(1)
+	in.unassigned.Add(1)
 	a := &arrival{host: remoteHost(p.Address)}
 	a.foreign = len(in.feeds.places.Load().at[a.host]) == 0
 	in.arrivals.Store(p.ID, a)
@@ -108,7 +108,7 @@ func (in *inbound) Disconnected(p zmtp.Peer, err error) {
 		in.foreign.Add(-1)
 	}
 	if a.owner == nil {
-		in.nobodys.Add(-1)
+		in.unassigned.Add(-1)
 		return
 	}
 	a.owner.lose(a.listener, p, err)
@@ -168,7 +168,7 @@ func (in *inbound) assign(a *arrival, p zmtp.Peer, parts [][]byte) bool {
 		return false
 	}
 	a.owner, a.listener = w, l
-	in.nobodys.Add(-1)
+	in.unassigned.Add(-1)
 	l.Connected(p)
 	return true
 }

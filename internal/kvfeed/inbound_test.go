@@ -74,7 +74,7 @@ func TestInboundStrangers(t *testing.T) {
 		if n := r.log.count("KV events of nobody"); n != 1 {
 			t.Errorf("%d warnings, want 1", n)
 		}
-		if in := r.feeds.Inbound(); in.Nobodys != 5 || r.view("a").Streams != nil || r.view("b").Streams != nil || r.tree.Stats().Blocks != 0 {
+		if in := r.feeds.Inbound(); in.Unassigned != 5 || r.view("a").Streams != nil || r.view("b").Streams != nil || r.tree.Stats().Blocks != 0 {
 			t.Errorf("the listener's figures are %+v, the tree has %d blocks", in, r.tree.Stats().Blocks)
 		}
 		r.set(connecting("a", "10.0.0.1:8000"))

@@ -57,7 +57,7 @@ type Files struct {
 	behind                          atomic.Bool // the ring holds records that should be in a file
 
 	// What follows is Run's alone.
-	closed  chan string // names of files to index
+	closed  chan string // to the indexer: the names of files that were closed
 	out     sink
 	name    string
 	size    int64 // bytes of whole records in out

@@ -43,7 +43,7 @@ func TestEngineConnects(t *testing.T) {
 		t.Errorf("streams %+v", streams)
 	}
 	for sample, want := range map[string]string{
-		"epp_kv_event_inbound_connections": "1", "epp_kv_event_inbound_nobodys": "0", "epp_kv_event_inbound_strangers_total": "0",
+		"epp_kv_event_inbound_connections": "1", "epp_kv_event_inbound_unassigned": "0", "epp_kv_event_inbound_strangers_total": "0",
 		`epp_kv_event_streams_connected{pod="a"}`: "1",
 	} {
 		if got := r.ours(sample); got != want {

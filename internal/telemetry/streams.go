@@ -26,7 +26,7 @@ func (m *Metrics) scrapeInbound(inbound func() kvfeed.Inbound) {
 		})
 	}
 	m.gaugeFunc("epp_kv_event_inbound_connections", "Connections of publishers to the picker.", func() float64 { return float64(inbound().Connections) })
-	m.gaugeFunc("epp_kv_event_inbound_nobodys", "Connections to the picker of which no batch of a pod has come yet.", func() float64 { return float64(inbound().Nobodys) })
+	m.gaugeFunc("epp_kv_event_inbound_unassigned", "Connections to the picker of which no batch of a pod has come yet.", func() float64 { return float64(inbound().Unassigned) })
 	counter("epp_kv_event_inbound_refused_total", "Connections to the picker beyond a limit.", func(in *kvfeed.Inbound) uint64 { return in.Refused })
 	counter("epp_kv_event_inbound_failed_total", "Connections to the picker that were none of a publisher.", func(in *kvfeed.Inbound) uint64 { return in.Failed })
 	counter("epp_kv_event_inbound_strangers_total", "Messages on connections to the picker that fit no pod.", func(in *kvfeed.Inbound) uint64 { return in.Strangers })
