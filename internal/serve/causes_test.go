@@ -59,7 +59,7 @@ func (r *rig) warm(mark string) (pod string) {
 	r.t.Helper()
 	_, rec := r.ask(mark+"-1", completionsPath, r.completion(words(mark, promptTokens), 1))
 	r.must(r.server.clock.Sleep(r.ctx, 4*time.Second))
-	if r.server.feeds != nil {
+	if r.fleet.Pods()[0].Events != "" {
 		r.applied()
 	}
 	r.quiet()

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // anyTLS are the credentials of a client that asks for TLS and no proof.
@@ -93,7 +94,14 @@ func (e *envoy) send(m *extproc.ProcessingRequest) {
 // answer comes from that pod.
 func (e *envoy) finish(body string) {
 	e.t.Helper()
-	e.send(&extproc.ProcessingRequest{Request: &extproc.ProcessingRequest_RequestBody{
+	e.finishAs(body, nil, nil)
+}
+
+// finishAs is finish with what Envoy may say besides: metadata with the request, and
+// attributes with the response.
+func (e *envoy) finishAs(body string, metadata *core.Metadata, attributes map[string]*structpb.Struct) {
+	e.t.Helper()
+	e.send(&extproc.ProcessingRequest{MetadataContext: metadata, Request: &extproc.ProcessingRequest_RequestBody{
 		RequestBody: &extproc.HttpBody{Body: []byte(body), EndOfStream: true},
 	}})
 	head, err := e.stream.Recv()
@@ -113,7 +121,7 @@ func (e *envoy) finish(body string) {
 		e.t.Fatal(err)
 	}
 	headers := &core.HeaderMap{Headers: []*core.HeaderValue{{Key: ":status", RawValue: []byte("200")}}}
-	e.send(&extproc.ProcessingRequest{Request: &extproc.ProcessingRequest_ResponseHeaders{
+	e.send(&extproc.ProcessingRequest{Attributes: attributes, Request: &extproc.ProcessingRequest_ResponseHeaders{
 		ResponseHeaders: &extproc.HttpHeaders{Headers: headers, EndOfStream: true},
 	}})
 	if _, err := e.stream.Recv(); err != nil {
