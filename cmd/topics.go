@@ -28,7 +28,8 @@ func newExitCodes() *cobra.Command {
 		}
 		b.WriteString("\n\n'serve' ends with 0 when it is interrupted: that is how it is meant to end.\n" +
 			"'explain --fail-on' ends with 5 when one of the causes that it names is found, after the\n" +
-			"explanation was printed; 'eppctl help causes' lists them.")
+			"explanation was printed; 'eppctl help causes' lists them. 'metrics --fail-on' ends with 5\n" +
+			"when a check is at the level that it names, or worse.")
 		return b.String()
 	})
 }

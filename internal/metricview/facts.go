@@ -97,7 +97,7 @@ func (c *count) add(total, grown, span float64) {
 
 // miss notes that no page answers a question.
 func (f *facts) miss(q *question) {
-	m := Missing{Question: q.name, Reason: q.why[f.maker]}
+	m := Missing{Question: q.name, Reason: q.why.of(f.maker)}
 	for _, s := range q.sources {
 		m.Families = append(m.Families, s.name)
 	}
@@ -226,7 +226,7 @@ func (f *facts) gauges(q *question, fold func(a, b float64) float64) map[string]
 			by[name] = v
 		}
 	}
-	if by == nil && q.why != nil {
+	if by == nil && q.why.ours != "" {
 		f.miss(q)
 	}
 	return by

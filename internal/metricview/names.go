@@ -48,8 +48,17 @@ type source struct {
 type question struct {
 	name    string // in the list of what is missing
 	sources []source
-	// why says why a page lacks it, by whose page it is.
-	why map[Maker]string
+	why     reasons
+}
+
+// reasons say why a page lacks a family: one of ours, and one of llm-d's picker.
+type reasons struct{ ours, theirs string }
+
+func (r reasons) of(m Maker) string {
+	if m == LLMD {
+		return r.theirs
+	}
+	return r.ours
 }
 
 // older is why a page of ours lacks what is on it from the start.
@@ -65,7 +74,7 @@ var (
 			{name: "llm_d_epp_scheduler_attempts_total", label: "target_model_name", only: succeeded},
 			{name: "inference_extension_scheduler_attempts_total", label: "target_model_name", only: succeeded},
 		},
-		map[Maker]string{Eppctl: older, LLMD: "it has picked no pod since its start, or it is older than this count"},
+		reasons{older, "it has picked no pod since its start, or it is older than this count"},
 	}
 	picks = question{
 		"picks by pod",
@@ -74,7 +83,7 @@ var (
 			{name: "llm_d_epp_scheduler_attempts_total", label: "endpoint_name", only: succeeded},
 			{name: "inference_extension_scheduler_attempts_total", label: "pod_name", only: succeeded},
 		},
-		map[Maker]string{Eppctl: "it has no pods, or counts no picks by pod", LLMD: "it has picked no pod since its start, or it is older than this count"},
+		reasons{"it has no pods, or counts no picks by pod", "it has picked no pod since its start, or it is older than this count"},
 	}
 	cacheMatch = question{
 		"cache match",
@@ -83,12 +92,12 @@ var (
 			{name: "llm_d_epp_prefix_indexer_hit_ratio"},
 			{name: "inference_extension_prefix_indexer_hit_ratio"},
 		},
-		map[Maker]string{Eppctl: older, LLMD: "its configuration has no prefix cache scorer, or no request has come yet"},
+		reasons{older, "its configuration has no prefix cache scorer, or no request has come yet"},
 	}
 	compositeScore = question{
 		"composite score",
 		[]source{{name: "epp_composite_score"}},
-		map[Maker]string{Eppctl: older, LLMD: "it has no metric for it; its log has the scores at -v=4: 'eppctl decisions -f LOG'"},
+		reasons{older, "it has no metric for it; its log has the scores at -v=4: 'eppctl decisions -f LOG'"},
 	}
 	scoringLatency = question{
 		"scoring latency",
@@ -97,7 +106,7 @@ var (
 			{name: "llm_d_epp_scheduler_e2e_duration_seconds", scale: 1e6},
 			{name: "inference_extension_scheduler_e2e_duration_seconds", scale: 1e6},
 		},
-		map[Maker]string{Eppctl: older, LLMD: "no request has come yet"},
+		reasons{older, "no request has come yet"},
 	}
 	queueDepth = question{
 		"queue by pod",
@@ -106,27 +115,27 @@ var (
 			{name: "llm_d_epp_per_endpoint_queue_size", label: "model_server_endpoint"},
 			{name: "inference_pool_per_pod_queue_size", label: "model_server_pod"},
 		},
-		map[Maker]string{Eppctl: "no pod has told its queue: are there pods, and can their metrics be read?", LLMD: "it has no endpoints, or can't read their metrics"},
+		reasons{"no pod has told its queue: are there pods, and can their metrics be read?", "it has no endpoints, or can't read their metrics"},
 	}
 	maxQueue = question{
 		"maxQueue",
 		[]source{{name: "epp_max_queue"}},
-		map[Maker]string{Eppctl: older, LLMD: "it has no such limit on its page"},
+		reasons{older, "it has no such limit on its page"},
 	}
 	health = question{
 		"health by pod",
 		[]source{{name: "epp_pod_health_score", label: "pod"}},
-		map[Maker]string{Eppctl: "no pod's health is known yet", LLMD: "it has no health score"},
+		reasons{"no pod's health is known yet", "it has no health score"},
 	}
 	candidates = question{
 		"candidate pods",
 		[]source{{name: "epp_candidate_pods"}, {name: "llm_d_epp_ready_endpoints"}, {name: "inference_pool_ready_pods"}},
-		map[Maker]string{Eppctl: older, LLMD: "its pool has not been read yet"},
+		reasons{older, "its pool has not been read yet"},
 	}
 	poolPods = question{
 		"pods of the pool",
 		[]source{{name: "epp_pool_pods"}},
-		map[Maker]string{Eppctl: older, LLMD: "it tells the ready ones alone"},
+		reasons{older, "it tells the ready ones alone"},
 	}
 	treeNodes = question{
 		"prefix tree",
@@ -135,18 +144,18 @@ var (
 			{name: "llm_d_epp_prefix_indexer_size"},
 			{name: "inference_extension_prefix_indexer_size"},
 		},
-		map[Maker]string{Eppctl: older, LLMD: "its configuration has no prefix cache scorer, or no request has come yet"},
+		reasons{older, "its configuration has no prefix cache scorer, or no request has come yet"},
 	}
-	treeBytes = question{"prefix tree's memory", []source{{name: "epp_prefix_tree_bytes"}}, map[Maker]string{Eppctl: older, LLMD: "it does not tell it"}}
+	treeBytes = question{"prefix tree's memory", []source{{name: "epp_prefix_tree_bytes"}}, reasons{older, "it does not tell it"}}
 	stale     = question{
 		"stale routing",
 		[]source{{name: "epp_stale_cache_routing_total"}},
-		map[Maker]string{Eppctl: older, LLMD: "it does not compare what it expected with what the engine found"},
+		reasons{older, "it does not compare what it expected with what the engine found"},
 	}
 	adapterLoads = question{
 		"adapter loads",
 		[]source{{name: "epp_adapter_loads_triggered_total", label: "adapter"}},
-		map[Maker]string{Eppctl: older, LLMD: "it does not count them"},
+		reasons{older, "it does not count them"},
 	}
 	utilization = question{name: "utilization", sources: []source{{name: "epp_pod_utilization_ratio", label: "pod"}}}
 	inFlight    = question{name: "in flight", sources: []source{{name: "epp_pod_in_flight_requests", label: "pod"}}}

@@ -97,7 +97,7 @@ func TestMissingFamilies(t *testing.T) {
 func TestReasons(t *testing.T) {
 	for _, q := range []*question{&decisions, &picks, &cacheMatch, &compositeScore, &scoringLatency, &queueDepth, &maxQueue, &health, &candidates, &poolPods, &treeNodes, &treeBytes, &stale, &adapterLoads} {
 		for _, m := range []Maker{Eppctl, LLMD} {
-			if q.why[m] == "" {
+			if q.why.of(m) == "" {
 				t.Errorf("%s: no reason why a page of %s lacks it", q.name, m)
 			}
 		}

@@ -225,8 +225,9 @@ func (w *writer) distribution(name, question string, d *Distribution) {
 // filled are the first and the last bucket that have observations.
 func (d *Distribution) filled() (first, last int) {
 	has := func(b Bin) bool { return b.Count > 0 }
-	first = slices.IndexFunc(d.Buckets, has)
-	for last = len(d.Buckets) - 1; last > first && !has(d.Buckets[last]); last-- {
+	first, last = slices.IndexFunc(d.Buckets, has), len(d.Buckets)-1
+	for last > first && !has(d.Buckets[last]) {
+		last--
 	}
 	return first, last
 }

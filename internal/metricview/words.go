@@ -3,6 +3,7 @@ package metricview
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,10 +60,8 @@ func ratio(v float64) string { return fmt.Sprintf("%.2f", v) }
 // quantile writes a quantile; one beyond the last bound is above it.
 func (d *Distribution) quantile(name string, v *float64) string {
 	text := or(v, Number)
-	for _, beyond := range d.Beyond {
-		if beyond == name {
-			return "> " + text
-		}
+	if slices.Contains(d.Beyond, name) {
+		return "> " + text
 	}
 	return text
 }

@@ -51,12 +51,12 @@ func (w *Watch) Next(ctx context.Context) (metricview.Observation, error) {
 	if len(o.Replicas) == 0 {
 		return o, first
 	}
-	return comparable(o), nil
+	return alike(o), nil
 }
 
-// comparable sets replicas aside that have a first page where others have a second:
+// alike sets replicas aside that have a first page where others have a second:
 // what one counts since its start can't be added to what others count since.
-func comparable(o metricview.Observation) metricview.Observation {
+func alike(o metricview.Observation) metricview.Observation {
 	if !slices.ContainsFunc(o.Replicas, func(r metricview.Replica) bool { return r.Before != nil }) {
 		return o
 	}
