@@ -26,7 +26,7 @@ const (
 	hotTwice     = 2.0  // … or of the latter alone: half of the pods may be idle
 	hotQueue     = 3.0  // requests more than the median pod has
 	hotLoad      = 0.9  // utilisation, which many a pod has that is quick …
-	hotTTFT      = 1.5  // … and times the median pod's time to first token
+	hotTTFT      = 3.0  // … and times the median pod's time to first token
 	manyReloads  = 10   // adapters that were loaded again, in all …
 	podReloads   = 3    // … and for each pod on which that happened
 )

@@ -122,9 +122,9 @@ func TestFleetVerdicts(t *testing.T) {
 		}, explain.VerdictOK, "", ""},
 
 		{"a hot pod waits", hot(func(p *explain.PodSnapshot) { p.Queue.Waiting = new(7.0) }), explain.VerdictHotPod, "pod-a", "pod-a takes 62% of picks, 5.0x the median; 8 requests in its queue"},
-		{"a hot pod is slow", hot(func(p *explain.PodSnapshot) { p.Load, p.TTFTP95 = new(.95), new(.9) }), explain.VerdictHotPod, "pod-a", "TTFT p95 900.0 ms where others have 300.0 ms"},
+		{"a hot pod is slow", hot(func(p *explain.PodSnapshot) { p.Load, p.TTFTP95 = new(.95), new(1.2) }), explain.VerdictHotPod, "pod-a", "TTFT p95 1.20 s where others have 300.0 ms"},
 		{"as much traffic and as quick", hot(func(*explain.PodSnapshot) {}), explain.VerdictOK, "", ""},
-		{"busy and quick", hot(func(p *explain.PodSnapshot) { p.Load = new(1.0) }), explain.VerdictOK, "", ""},
+		{"busy and nearly as quick", hot(func(p *explain.PodSnapshot) { p.Load, p.TTFTP95 = new(1.0), new(.8) }), explain.VerdictOK, "", ""},
 		{"slow with its share", first(func(p *explain.PodSnapshot) { p.Load, p.TTFTP95, p.Queue.Waiting = new(1.0), new(2.0), new(9.0) }), explain.VerdictOK, "", ""},
 		{"a picker without a history", func(s *explain.Snapshot) {
 			hot(func(p *explain.PodSnapshot) { p.Queue.Waiting = new(7.0) })(s)

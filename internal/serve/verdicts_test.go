@@ -266,7 +266,7 @@ func TestFirstLoadsAreNoThrash(t *testing.T) {
 	r := adapterFleet(t)
 	stop := r.adapterTraffic()
 	defer stop()
-	r.until("a minute of it is counted", func() bool { return r.snapshot().Windows[1].Completed >= 80 })
+	r.until("a minute of it is counted", func() bool { return r.snapshot().Windows[2].Completed >= 80 })
 	s := r.snapshot()
 	if s.Verdict.Code != explain.VerdictOK || s.Windows[2].AdapterLoads == 0 {
 		t.Errorf("verdict %+v, windows %+v", s.Verdict, s.Windows)
@@ -298,14 +298,14 @@ func TestVerdictRouterUnreachable(t *testing.T) {
 	}
 }
 
-// Ten minutes of healthy traffic have no verdict but ok.
+// Healthy traffic over HTTP has no verdict but ok. That it stays so for ten minutes,
+// however busy the pods are, is tested in virtual time, see package fleet.
 func TestHealthyTrafficIsOK(t *testing.T) {
 	opts := serveOptions(4)
-	opts.Sim.Speed = 100
-	opts.Sim.Events = true
-	opts.Config.Intervals.ScrapeMs, opts.Config.Intervals.ProbeMs, opts.Config.Intervals.PodReportMs = 2000, 5000, 5000
-	opts.Load = conversations(2)
+	opts.Sim.Speed, opts.Sim.Events = 4, true
+	opts.Load = conversations(3)
 	r := start(t, opts)
+	enough := errors.New("enough")
 	err := r.admin.Stream(r.ctx, admin.MinInterval, func(l *admin.StreamLine) error {
 		s := l.Snapshot
 		if s == nil {
@@ -314,20 +314,12 @@ func TestHealthyTrafficIsOK(t *testing.T) {
 		if s.Verdict.Code != explain.VerdictOK {
 			t.Errorf("after %.0f s: %+v\nwindows %+v\npods %+v", s.Router.Uptime, s.Verdict, s.Windows, s.Pods)
 		}
-		if s.Router.Uptime < 600 {
+		if s.Router.Uptime < 20 || s.Windows[1].Completed < 20 {
 			return nil
 		}
-		if n := s.Windows[2].Completed; n < 300 {
-			t.Errorf("%d requests have ended in the last 5 minutes: want those of 2 a second", n)
-		}
-		for _, e := range s.Events {
-			if e.Code == explain.EventVerdict {
-				t.Errorf("event %+v", e)
-			}
-		}
-		return io.EOF
+		return enough
 	})
-	if !errors.Is(err, io.EOF) {
+	if !errors.Is(err, enough) {
 		t.Fatal(err)
 	}
 }
