@@ -125,8 +125,7 @@ func TestInboundGapAndRestart(t *testing.T) {
 			t.Errorf("%d gaps of %d batches, %d replays", s.Gaps, s.Missed, s.Replays)
 		}
 		a.stop()
-		until(t, "the connection is lost", func() bool { return !r.stream("a", 0).Connected })
-		synctest.Wait() // the pool knows it
+		until(t, "the connection is lost", func() bool { return !r.connected("a", 0) })
 		r.clock.pass(time.Second)
 		late := r.pick("a", root, prompt[:32])
 		r.clock.pass(time.Second)
@@ -156,7 +155,7 @@ func TestInboundReplay(t *testing.T) {
 	a.send(stored(1, prompt, 16, 0, 1))
 	r.untilMatched("a", root, prompt, 1)
 	a.stop()
-	until(t, "the connection is lost", func() bool { return !r.stream("a", 0).Connected })
+	until(t, "the connection is lost", func() bool { return !r.connected("a", 0) })
 	a.lose(stored(1, prompt, 16, 1, 2))
 	a.lose(stored(1, prompt, 16, 2, 3))
 	g.again(t, a, "10.0.0.1:4002")
@@ -177,8 +176,7 @@ func TestInboundDisconnectAges(t *testing.T) {
 		a.send(stored(1, prompt, 16, 0, 3))
 		r.untilMatched("a", root, prompt, 3)
 		a.stop()
-		until(t, "the connection is lost", func() bool { return !r.stream("a", 0).Connected })
-		synctest.Wait() // the pool knows it
+		until(t, "the connection is lost", func() bool { return !r.connected("a", 0) })
 		for _, step := range []struct {
 			pass  time.Duration
 			state score.State
@@ -203,9 +201,9 @@ func TestInboundContextEnds(t *testing.T) {
 		r, g := newListening(t, kvfeed.Config{}, connecting("a", "10.0.0.1:8000"))
 		a := g.from(t, "10.0.0.1:4001")
 		a.send(cleared())
-		until(t, "it has a rank", func() bool { return r.stream("a", 0).Connected })
+		until(t, "it has a rank", func() bool { return r.connected("a", 0) })
 		a.stop()
-		until(t, "the connection is lost", func() bool { return !r.stream("a", 0).Connected })
+		until(t, "the connection is lost", func() bool { return !r.connected("a", 0) })
 		synctest.Wait() // all that follows is done
 		if ctx := r.log.context("connection for KV events lost"); ctx == nil || ctx.Err() == nil {
 			t.Errorf("its context %v has not ended", ctx)
@@ -234,7 +232,7 @@ func TestInboundRanksAreNotMixedUp(t *testing.T) {
 		a.stop()
 		until(t, "the first is gone", func() bool { return len(r.view("a").Streams) == 1 })
 		b.stop()
-		until(t, "none is connected", func() bool { return !r.stream("a", 1).Connected })
+		until(t, "none is connected", func() bool { return !r.connected("a", 1) })
 		// The only one that is left: it may be another's, and begins anew.
 		b.seq = 7
 		g.again(t, a, "10.0.0.1:4004")
@@ -254,8 +252,7 @@ func TestInboundIsForgotten(t *testing.T) {
 		a.send(stored(1, tokens(1, 64), 16, 0, 4))
 		r.untilMatched("a", root, tokens(1, 64), 4)
 		a.stop()
-		until(t, "the connection is lost", func() bool { return !r.stream("a", 0).Connected })
-		synctest.Wait() // the pool knows it
+		until(t, "the connection is lost", func() bool { return !r.connected("a", 0) })
 		r.clock.pass(5 * time.Minute)
 		time.Sleep(10 * time.Minute)
 		if n := len(r.view("a").Streams); n != 1 {
@@ -364,7 +361,7 @@ func TestInboundEnds(t *testing.T) {
 		r := newRig(t, kvfeed.Config{Listener: g}, connecting("a", "10.0.0.1:8000"))
 		a := g.from(t, "10.0.0.1:4001")
 		a.send(kvevent.Event{Kind: kvevent.Cleared, LoRAID: -1, Group: -1})
-		until(t, "it has a rank", func() bool { return r.stream("a", 0).Connected })
+		until(t, "it has a rank", func() bool { return r.connected("a", 0) })
 		r.stop()
 		if n := len(r.view("a").Streams); n != 0 {
 			t.Errorf("%d streams are left", n)

@@ -119,7 +119,7 @@ func TestLibzmqConnects(t *testing.T) {
 			first.send(removed(1, 3, 4))
 			r.untilMatched("a", root, prompt, 3)
 			first.kill()
-			until(t, "its end is noticed", func() bool { return !r.stream("a", 0).Connected })
+			until(t, "its end is noticed", func() bool { return !r.connected("a", 0) })
 			if n := r.matched("a", root, prompt); n != 3 {
 				t.Errorf("%d blocks match after the end, want 3", n)
 			}

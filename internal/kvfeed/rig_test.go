@@ -15,6 +15,7 @@ import (
 	"github.com/eppctl/eppctl/internal/engine"
 	"github.com/eppctl/eppctl/internal/kvevent"
 	"github.com/eppctl/eppctl/internal/kvfeed"
+	"github.com/eppctl/eppctl/internal/kvindex"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/zmtp"
@@ -64,6 +65,7 @@ type rig struct {
 	clock *hands
 	tree  *prefix.Tree
 	pool  *pool.Pool
+	sink  *sink // that pool
 	feeds *kvfeed.Feeds
 	log   *lines
 	stop  func() // ends the feeds
@@ -77,10 +79,52 @@ func newRig(t *testing.T, cfg kvfeed.Config, members ...pool.Member) *rig {
 	logger := slog.New(lineHandler{slog.NewTextHandler(r.log, nil), r.log})
 	r.pool = pool.New(pool.Config{Clock: r.clock, Tree: r.tree, BlockSize: blockSize, Logger: logger})
 	cfg.Tree, cfg.BlockSize, cfg.Clock, cfg.Logger = r.tree, blockSize, r.clock, logger
-	r.feeds = kvfeed.New(cfg, r.pool)
+	r.sink = &sink{Pool: r.pool, slots: map[string]prefix.Slot{}, told: map[prefix.Slot]kvfeed.State{}}
+	r.feeds = kvfeed.New(cfg, r.sink)
 	r.stop = start(t, r.feeds.Run)
 	r.set(members...)
 	return r
+}
+
+// sink is a pool of which it is known what it was told: the figures of a stream are
+// a little ahead of that.
+type sink struct {
+	*pool.Pool
+	mu    sync.Mutex
+	slots map[string]prefix.Slot // of the newest stream of a pod's rank
+	told  map[prefix.Slot]kvfeed.State
+}
+
+func (s *sink) RankOpened(target string, rank int, levels []kvindex.Level, stream kvfeed.Stream) ([]prefix.Slot, bool) {
+	slots, ok := s.Pool.RankOpened(target, rank, levels, stream)
+	if ok {
+		pod, _, _ := strings.Cut(target, "@")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.slots[fmt.Sprint(pod, rank)] = slots[0]
+	}
+	return slots, ok
+}
+
+func (s *sink) RankChanged(slot prefix.Slot, state kvfeed.State) {
+	s.Pool.RankChanged(slot, state)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told[slot] = state
+}
+
+func (s *sink) RankClosed(slot prefix.Slot) {
+	s.mu.Lock()
+	delete(s.told, slot)
+	s.mu.Unlock()
+	s.Pool.RankClosed(slot)
+}
+
+// connected reports whether the pool knows that the rank of a pod is connected.
+func (r *rig) connected(pod string, rank int) bool {
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	return r.sink.told[r.sink.slots[fmt.Sprint(pod, rank)]].Connected
 }
 
 // start runs what lasts until its context ends, and waits for it with the test.

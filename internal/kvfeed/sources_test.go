@@ -66,7 +66,7 @@ func TestWhereTheEventsAre(t *testing.T) {
 				}
 				return
 			}
-			until(t, "it is listened to", func() bool { return r.stream("a", 0).Connected })
+			until(t, "it is listened to", func() bool { return r.connected("a", 0) })
 			if s := r.stream("a", 0); s.Events != tc.want {
 				t.Errorf("listens at %s, want %s", s.Events, tc.want)
 			}
