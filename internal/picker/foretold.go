@@ -9,7 +9,10 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/kvindex"
+	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/request"
+	"github.com/eppctl/eppctl/score"
 )
 
 // What explains that an engine found other than predicted may come after its
@@ -36,6 +39,18 @@ func (s *settler) open() { s.life, s.end = context.WithCancel(context.Background
 func (s *settler) close() {
 	s.end()
 	s.wg.Wait()
+}
+
+// predicted is how many tokens the picked pod should find in its cache, in whatever
+// tier; −1 when nothing can be said.
+func (s *scratch) predicted(r *request.Request, picked *pool.Reservation) int {
+	if s.picked < 0 || r.NoPrefix != "" || len(r.PromptTokens) != 1 || len(r.Tokens) == 0 {
+		return -1
+	}
+	if s.in.Pods[s.picked].Cache.State != score.Known {
+		return -1
+	}
+	return picked.Cached(len(r.Tokens))
 }
 
 // elsewhere reports whether another pod than the prediction was made for took the

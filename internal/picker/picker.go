@@ -384,18 +384,6 @@ func (s *scratch) Choose(pods []score.PodState, roster uint64) int {
 	return s.picked
 }
 
-// predicted is how many tokens the picked pod should find in its cache, in whatever
-// tier; −1 when nothing can be said.
-func (s *scratch) predicted(r *request.Request, picked *pool.Reservation) int {
-	if s.picked < 0 || r.NoPrefix != "" || len(r.PromptTokens) != 1 || len(r.Tokens) == 0 {
-		return -1
-	}
-	if s.in.Pods[s.picked].Cache.State != score.Known {
-		return -1
-	}
-	return picked.Cached(len(r.Tokens))
-}
-
 func (s *scratch) refusal() *Refusal {
 	if s.dec.Refused == score.Saturated {
 		return &Refusal{Status: 429, Reason: "saturated", Detail: "all pods are busy: " + s.reasons()}
