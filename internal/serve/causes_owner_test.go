@@ -148,6 +148,25 @@ func TestCausesOfAnOwnerThatIsExcluded(t *testing.T) {
 			r.because(id, tt.cause, tt.words)
 		}
 	})
+	t.Run("a script learns it", func(t *testing.T) {
+		r.t = t
+		causes := map[string]string{"qf-0": explain.CauseOwnerQueueFull, "ev-0": explain.CauseEvictedSeen, "su-others": explain.CauseSubset}
+		for id, cause := range causes {
+			for _, other := range causes {
+				want := map[bool]int{true: 5}[other == cause]
+				if status := r.failOn(id, other); status != want {
+					t.Errorf("explain %s --fail-on %s: status %d, want %d", id, other, status, want)
+				}
+			}
+		}
+	})
+}
+
+// failOn is the status of 'eppctl explain --fail-on', as a process of its own.
+func (r *rig) failOn(id, causes string) (status int) {
+	r.t.Helper()
+	_, status = eppctl(r.t, "explain", id, "--server", r.at.Admin, "--fail-on", causes, "-o", "json")
+	return status
 }
 
 func (r *rig) values(v map[string]any) *structpb.Struct {

@@ -123,6 +123,7 @@ func TestCausesOfLostCaches(t *testing.T) {
 		r.release()
 		late.allWell(t)
 		r.completed("un-0")
+		r.settled("un-0")
 		r.because("un-0", explain.CauseEvicted, "the pick did not know", fmt.Sprint(cachedTokens), "evicted before the pick, which was told after it")
 	})
 	t.Run("evicted while the request waited", func(t *testing.T) {
