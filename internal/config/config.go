@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -186,19 +187,7 @@ func Parse(b []byte) (Config, error) { return parse("", b) }
 func parse(file string, b []byte) (Config, error) {
 	c := Default()
 	c.from = origin{file: file, lines: map[string]int{}}
-	var doc yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(b))
-	err := dec.Decode(&doc)
-	if errors.Is(err, io.EOF) {
-		return c, nil
-	}
-	if err != nil {
-		return c, c.from.wrap(plain(err))
-	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return c, c.from.wrap(errors.New("more than one YAML document: only one is read"))
-	}
-	if err := checkKeys(&doc, c, c.from); err != nil {
+	if err := strict(b, &c, c.from); err != nil {
 		return c, err
 	}
 	c.chosen = c.from.has("weights") || c.from.has("preset")
@@ -206,10 +195,36 @@ func parse(file string, b []byte) (Config, error) {
 	if c.from.has("weights") && !c.from.has("preset") {
 		c.Preset = ""
 	}
-	if err := doc.Decode(&c); err != nil {
-		return c, c.from.wrap(plain(err))
-	}
 	return c, nil
+}
+
+// Strict reads a YAML file of another kind over the values of a struct as a
+// configuration is read: what is not understood is an error that names the line.
+func Strict(file string, b []byte, into any) error {
+	return strict(b, into, origin{file: file, lines: map[string]int{}})
+}
+
+// strict reads a document over the values of a struct, and notes the lines.
+func strict(b []byte, into any, from origin) error {
+	var doc yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return from.wrap(plain(err))
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return from.wrap(errors.New("more than one YAML document: only one is read"))
+	}
+	if err := checkKeys(&doc, reflect.TypeOf(into).Elem(), from); err != nil {
+		return err
+	}
+	if err := doc.Decode(into); err != nil {
+		return from.wrap(plain(err))
+	}
+	return nil
 }
 
 // plain takes the library's name out of an error message.

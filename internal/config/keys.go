@@ -9,16 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// checkKeys compares the document's keys with the fields of the given value, returns
+// checkKeys compares the document's keys with the fields of the given type, returns
 // an error for each that does not exist or stands twice, and notes the lines of the
 // others. Whether a weight exists is seen later, see [Config.EngineWeights].
-func checkKeys(doc *yaml.Node, into any, from origin) error {
+func checkKeys(doc *yaml.Node, into reflect.Type, from origin) error {
 	root := doc
 	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
 		root = root.Content[0]
 	}
 	w := walker{from: from}
-	w.walk(root, reflect.TypeOf(into), "")
+	w.walk(root, into, "")
 	return errors.Join(w.problems...)
 }
 

@@ -9,7 +9,7 @@ import "slices"
 // the tail first, because a chain without its middle is worth only its head.
 type cache struct {
 	blocks []block
-	index  map[uint64]int32   // fingerprint → stored block that is found, the oldest
+	index  index              // fingerprint → stored block that is found, the oldest
 	copies map[uint64][]int32 // … → the other blocks with the same tokens, oldest first
 	blank  []int32            // stack
 	idle   idleList           // stored and unused, least recently used first
@@ -39,7 +39,7 @@ type idleList struct {
 func newCache(blocks int) *cache {
 	c := &cache{
 		blocks: make([]block, blocks),
-		index:  make(map[uint64]int32),
+		index:  newIndex(blocks),
 		copies: make(map[uint64][]int32),
 		blank:  make([]int32, blocks),
 		idle:   idleList{first: none, last: none},
@@ -54,7 +54,7 @@ func newCache(blocks int) *cache {
 // match counts how many of hashes are stored, from the first on without a gap.
 func (c *cache) match(hashes []uint64) int {
 	for i, h := range hashes {
-		if _, ok := c.index[h]; !ok {
+		if _, b := c.index.find(c.blocks, h); b == none {
 			return i
 		}
 	}
@@ -71,7 +71,7 @@ func (c *cache) held() int { return len(c.blocks) - c.room() }
 func (c *cache) idleAmong(hashes []uint64) int {
 	n := 0
 	for _, h := range hashes {
-		if c.blocks[c.index[h]].refs == 0 {
+		if _, b := c.index.find(c.blocks, h); c.blocks[b].refs == 0 {
 			n++
 		}
 	}
@@ -80,7 +80,7 @@ func (c *cache) idleAmong(hashes []uint64) int {
 
 // acquire holds a stored block.
 func (c *cache) acquire(hash uint64) int32 {
-	i := c.index[hash]
+	_, i := c.index.find(c.blocks, hash)
 	if c.blocks[i].refs == 0 {
 		c.unlink(i)
 	}
@@ -104,7 +104,8 @@ func (c *cache) take() int32 {
 // block to hold from now on: an equal one that was stored meanwhile, if any,
 // unless this one is to stay as a copy.
 func (c *cache) store(i int32, hash, parent uint64, root *Root, depth int, asCopy bool) int32 {
-	_, known := c.index[hash]
+	cell, there := c.index.find(c.blocks, hash)
+	known := there != none
 	if known && !asCopy {
 		c.release(i)
 		return c.acquire(hash)
@@ -115,7 +116,7 @@ func (c *cache) store(i int32, hash, parent uint64, root *Root, depth int, asCop
 	if known {
 		c.copies[hash] = append(c.copies[hash], i)
 	} else {
-		c.index[hash] = i
+		c.index.set(cell, hash, i)
 		c.log.added(i, b.stored)
 	}
 	return i
@@ -155,17 +156,18 @@ func (c *cache) evict(i int32) {
 func (c *cache) forget(i int32) {
 	b := &c.blocks[i]
 	copies := c.copies[b.hash]
+	cell, _ := c.index.find(c.blocks, b.hash)
 	switch at := slices.Index(copies, i); {
 	case at >= 0:
 		copies = slices.Delete(copies, at, at+1)
 	case len(copies) > 0:
 		heir := copies[0]
 		copies = copies[1:]
-		c.index[b.hash] = heir
+		c.index.set(cell, b.hash, heir)
 		c.blocks[heir].stored = b.stored
 		c.log.added(heir, b.stored)
 	default:
-		delete(c.index, b.hash)
+		c.index.remove(cell)
 		c.log.removed(b.hash, b.stored)
 		return
 	}

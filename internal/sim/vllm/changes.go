@@ -90,9 +90,11 @@ func (c *cache) changes(full bool) Changes {
 
 // everything lists the blocks that can be found.
 func (c *cache) everything() []StoredBlock {
-	all := make([]StoredBlock, 0, len(c.index))
-	for _, i := range c.index {
-		all = append(all, c.blocks[i].describe())
+	all := make([]StoredBlock, 0, c.index.length)
+	for _, cell := range c.index.cells {
+		if cell != 0 {
+			all = append(all, c.blocks[cell&blockMask-1].describe())
+		}
 	}
 	return ordered(all)
 }

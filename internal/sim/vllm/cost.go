@@ -47,9 +47,9 @@ func ProfileNamed(name string) (Profile, error) {
 	return profiles[i], nil
 }
 
-// loadPerRank makes the two load times that are known: 200 ms for an adapter of
+// LoadPerRank makes the two load times that are known: 200 ms for an adapter of
 // rank 16, 800 ms for rank 64.
-const loadPerRank = 12_500 * time.Microsecond
+const LoadPerRank = 12_500 * time.Microsecond
 
 // An Adapter is a LoRA adapter that an engine can load.
 type Adapter struct {
@@ -65,5 +65,5 @@ func (a Adapter) loadTime() time.Duration {
 	if a.Rank == 0 {
 		a.Rank = 16
 	}
-	return time.Duration(a.Rank) * loadPerRank
+	return time.Duration(a.Rank) * LoadPerRank
 }

@@ -287,7 +287,7 @@ func (e *Engine) Stats(now time.Duration) Stats {
 	e.Advance(now)
 	s := Stats{
 		Totals: e.totals, Running: len(e.running), Waiting: len(e.waiting),
-		Blocks: e.cfg.Blocks, Held: e.cache.held(), Cached: len(e.cache.index),
+		Blocks: e.cfg.Blocks, Held: e.cache.held(), Cached: e.cache.index.length,
 		RunningAdapters: adaptersOf(e.running), WaitingAdapters: adaptersOf(e.waiting),
 		LoadedAdapters: e.adapters.names(),
 	}

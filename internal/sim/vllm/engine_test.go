@@ -244,8 +244,8 @@ func TestLeastRecentlyUsedGoesFirstAndTailsBeforeHeads(t *testing.T) {
 	if want := []int{4, 0, 3, 2}; !slices.Equal(got, want) {
 		t.Errorf("after 3 evictions: %v, want %v", got, want)
 	}
-	if n := e.EvictIdle(0, 1<<30); n != 9 || len(e.cache.index) != 0 {
-		t.Errorf("evicted %d of the rest, %d left", n, len(e.cache.index))
+	if n := e.EvictIdle(0, 1<<30); n != 9 || e.cache.index.length != 0 {
+		t.Errorf("evicted %d of the rest, %d left", n, e.cache.index.length)
 	}
 }
 

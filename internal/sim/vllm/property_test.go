@@ -39,18 +39,18 @@ func checkBlocks(t *rapid.T, e *Engine) {
 			continue
 		}
 		stored++
-		if c.index[b.hash] != int32(i) {
+		if _, found := c.index.find(c.blocks, b.hash); found != int32(i) {
 			copies++
 			if !slices.Contains(c.copies[b.hash], int32(i)) {
 				t.Fatalf("block %d is stored and not found", i)
 			}
 		}
-		if _, ok := c.index[b.parent]; b.depth > 0 && !ok {
+		if _, found := c.index.find(c.blocks, b.parent); b.depth > 0 && found == none {
 			t.Fatalf("block %d is stored and its parent is not", i)
 		}
 	}
-	if stored != len(c.index)+copies {
-		t.Fatalf("%d blocks stored, %d found and %d copies of them", stored, len(c.index), copies)
+	if stored != c.index.length+copies {
+		t.Fatalf("%d blocks stored, %d found and %d copies of them", stored, c.index.length, copies)
 	}
 	for _, list := range c.copies {
 		copies -= len(list)
@@ -106,12 +106,12 @@ func (m mirror) apply(t *rapid.T, c Changes) {
 }
 
 func (m mirror) check(t *rapid.T, e *Engine) {
-	if len(m) != len(e.cache.index) {
-		t.Fatalf("the mirror has %d blocks, the cache %d", len(m), len(e.cache.index))
+	if len(m) != e.cache.index.length {
+		t.Fatalf("the mirror has %d blocks, the cache %d", len(m), e.cache.index.length)
 	}
-	for h := range e.cache.index {
-		if !m[h] {
-			t.Fatalf("%x is missing in the mirror", h)
+	for _, b := range e.cache.everything() {
+		if !m[b.Hash] {
+			t.Fatalf("%x is missing in the mirror", b.Hash)
 		}
 	}
 }
