@@ -42,7 +42,7 @@ func (w *watch) admit(ctx context.Context, p zmtp.Peer, said int) (l listener, o
 		if number == said {
 			src.replay = further(w.target.Replay, number)
 		}
-		s := newStream(w.feeds, &w.target, src, cancel)
+		s := newStream(w, src, cancel)
 		if !s.open() {
 			cancel()
 			return listener{}, false
@@ -51,7 +51,7 @@ func (w *watch) admit(ctx context.Context, p zmtp.Peer, said int) (l listener, o
 		w.arrived[number] = r
 	}
 	r.connected = true
-	r.stream.attach(p, cancel)
+	r.stream.attach(w.log, p, cancel)
 	w.connections.Add(1)
 	signal(w.told) // the rank is not to be dialled any more
 	return listener{r.stream, ctx}, true
@@ -156,12 +156,12 @@ func (w *watch) dismiss() {
 }
 
 // attach gives the stream to a connection.
-func (s *stream) attach(p zmtp.Peer, cancel context.CancelFunc) {
+func (s *stream) attach(log *slog.Logger, p zmtp.Peer, cancel context.CancelFunc) {
 	s.stop = func() {
 		cancel()
 		p.Close()
 	}
 	s.source.events = "tcp://" + p.Address
-	s.log = s.feeds.cfg.Logger.With(slog.String("pod", s.target.Name), slog.Int("rank", s.source.rank), slog.String("from", p.Address))
+	s.log = log.With(slog.Int("rank", s.source.rank), slog.String("from", p.Address))
 	s.note(func(st *Stats) { st.Events, st.Inbound = s.source.events, true })
 }

@@ -38,7 +38,7 @@ func (w *watch) find(ctx context.Context, running int) []source {
 	case err == nil:
 		if off := len(found) == 0; off != w.off {
 			w.off = off
-			cfg.Logger.InfoContext(ctx, "what the engine says of its KV events has changed", slog.String("pod", t.Name), slog.Bool("published", !off))
+			w.log.InfoContext(ctx, "what the engine says of its KV events has changed", slog.Bool("published", !off))
 		}
 		return found
 	case running > 0 && !errors.Is(err, errNotTold):

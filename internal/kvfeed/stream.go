@@ -41,10 +41,10 @@ type stream struct {
 	rate  rate
 }
 
-func newStream(f *Feeds, t *Target, src source, stop context.CancelFunc) *stream {
+func newStream(w *watch, src source, stop context.CancelFunc) *stream {
 	return &stream{
-		feeds: f, target: t, source: src, stop: stop, done: make(chan struct{}), tried: func() {},
-		log:   f.cfg.Logger.With(slog.String("pod", t.Name), slog.Int("rank", src.rank), slog.String("address", src.events)),
+		feeds: w.feeds, target: &w.target, source: src, stop: stop, done: make(chan struct{}), tried: func() {},
+		log:   w.log.With(slog.Int("rank", src.rank), slog.String("address", src.events)),
 		stats: Stats{Rank: src.rank, Events: src.events, Replay: src.replay},
 	}
 }

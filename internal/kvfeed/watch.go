@@ -2,6 +2,7 @@ package kvfeed
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ const (
 type watch struct {
 	feeds  *Feeds
 	target Target
+	log    *slog.Logger
 	after  <-chan struct{} // the streams that it takes the place of have ended; nil: none
 	life   context.Context // ends when it is left out
 	end    context.CancelFunc
@@ -43,6 +45,7 @@ type watch struct {
 func newWatch(f *Feeds, t Target, before *watch) *watch {
 	w := &watch{
 		feeds: f, target: t, engine: t.Engine, ranks: t.Ranks,
+		log:  newSeldom(f.cfg.Logger).With(slog.String("pod", t.Name)),
 		done: make(chan struct{}), told: make(chan struct{}, 1), arrived: map[int]*arrived{},
 	}
 	w.life, w.end = context.WithCancel(context.Background())
@@ -131,7 +134,7 @@ func (w *watch) arrange(ctx context.Context, streams map[int]*stream, found []so
 func (w *watch) start(ctx context.Context, src source) *stream {
 	ctx, stop := context.WithCancel(ctx)
 	w.untried.Add(1)
-	s := newStream(w.feeds, &w.target, src, stop)
+	s := newStream(w, src, stop)
 	s.tried = sync.OnceFunc(func() { w.untried.Add(-1) })
 	go s.run(ctx)
 	return s
