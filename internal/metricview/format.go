@@ -57,14 +57,11 @@ func (e *LimitError) Error() string {
 }
 
 // format is how a page is written.
-type format struct {
-	name string
-	as   expfmt.Format
-}
+type format struct{ name string }
 
 func formatOf(contentType string) (format, error) {
 	if contentType == "" {
-		return format{"text", expfmt.NewFormat(expfmt.TypeTextPlain)}, nil
+		return format{"text"}, nil
 	}
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -72,12 +69,12 @@ func formatOf(contentType string) (format, error) {
 	}
 	switch media {
 	case "text/plain":
-		return format{"text", expfmt.NewFormat(expfmt.TypeTextPlain)}, nil
+		return format{"text"}, nil
 	case "application/openmetrics-text":
-		return format{"openmetrics", expfmt.Format(contentType)}, nil
+		return format{"openmetrics"}, nil
 	case "application/vnd.google.protobuf":
 		if params["encoding"] == "delimited" && params["proto"] == "io.prometheus.client.MetricFamily" {
-			return format{"protobuf", expfmt.NewFormat(expfmt.TypeProtoDelim)}, nil
+			return format{"protobuf"}, nil
 		}
 	case "text/html", "application/xhtml+xml":
 		return format{}, ErrHTML
@@ -132,24 +129,28 @@ func boundFrames(body []byte) error {
 	return nil
 }
 
-// decode reads all families, in the order of the page where it has one.
+// decode reads all families.
 func (f format) decode(body []byte) ([]*dto.MetricFamily, error) {
 	switch f.name {
-	case "text":
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		found, err := parser.TextToMetricFamilies(bytes.NewReader(body))
-		if err != nil {
-			return nil, malformed(err)
-		}
-		return slices.Collect(maps.Values(found)), nil
+	case "protobuf":
+		return decodeFrames(body)
 	case "openmetrics":
-		return f.decodeBlocks(body)
+		classic, err := classicText(body)
+		if err != nil {
+			return nil, err
+		}
+		body = classic
 	}
-	return f.decodeAll(body)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	found, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		return nil, malformed(err)
+	}
+	return slices.Collect(maps.Values(found)), nil
 }
 
-func (f format) decodeAll(body []byte) (families []*dto.MetricFamily, err error) {
-	decoder := expfmt.NewDecoder(bytes.NewReader(body), f.as)
+func decodeFrames(body []byte) (families []*dto.MetricFamily, err error) {
+	decoder := expfmt.NewDecoder(bytes.NewReader(body), expfmt.NewFormat(expfmt.TypeProtoDelim))
 	for {
 		family := new(dto.MetricFamily)
 		err := decoder.Decode(family)
@@ -163,48 +164,9 @@ func (f format) decodeAll(body []byte) (families []*dto.MetricFamily, err error)
 	}
 }
 
-// endOfPage is the last line of an OpenMetrics page.
-const endOfPage = "# EOF"
-
-// decodeBlocks reads an OpenMetrics page family by family. Client libraries write
-// pages with two families of one name, such as the gauge go_memstats_alloc_bytes
-// and the counter go_memstats_alloc_bytes_total, which as a whole are refused.
-func (f format) decodeBlocks(body []byte) (families []*dto.MetricFamily, err error) {
-	if !bytes.HasSuffix(bytes.TrimSpace(body), []byte(endOfPage)) {
-		return nil, malformed(errors.New("it is cut: its last line is not " + endOfPage))
-	}
-	var block []byte
-	flush := func() error {
-		if len(block) == 0 {
-			return nil
-		}
-		found, err := f.decodeAll(append(block, endOfPage+"\n"...))
-		families, block = append(families, found...), block[:0]
-		return err
-	}
-	samples := false
-	for line := range bytes.Lines(body) {
-		if bytes.HasPrefix(line, []byte(endOfPage)) {
-			break
-		}
-		if bytes.HasPrefix(line, []byte("# ")) {
-			if samples {
-				if err := flush(); err != nil {
-					return nil, err
-				}
-			}
-			samples = false
-		} else {
-			samples = true
-		}
-		block = append(block, line...)
-	}
-	return families, flush()
-}
-
 func malformed(err error) error {
 	if p, ok := errors.AsType[expfmt.ParseError](err); ok {
-		err = errors.New(p.Msg) // its line may be one of a part
+		err = errors.New(p.Msg) // its line may be another than the page's
 	}
 	return fmt.Errorf("the page is malformed: %w", err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 )
 
@@ -77,6 +78,52 @@ func TestFormatsSayTheSame(t *testing.T) {
 		if diff := cmp.Diff(want, d, opts); diff != "" {
 			t.Errorf("text and %s (-text +other):\n%s", tc.file, diff)
 		}
+	}
+}
+
+// All that OpenMetrics has and the classic format has not, read as prometheus/common
+// reads it.
+func TestOpenMetrics(t *testing.T) {
+	const page = `# HELP a Some \\ "help".
+# TYPE a counter
+# UNIT a seconds
+a_total{b="x } # y",c="\"\\ \n"} 3.5 1796000000.5 # {trace_id="1"} 1 2
+a_created{b="x } # y",c="\"\\ \n"} 1796000000
+# TYPE h histogram
+# HELP h Help behind the type.
+h_bucket{le="1.0"} 2 # {trace_id="a b"} 0.5
+h_bucket{le="+Inf"} 3
+h_count 3
+h_sum 4.5
+h_created 1796000000
+# TYPE build info
+build_info{version="1"} 1
+# TYPE s summary
+s{quantile="0.5"} 7
+s_count 2
+s_sum 14
+# TYPE g gauge
+g -1e3
+# EOF
+`
+	got := parsed(t, []byte(page), openMetrics, "page")
+	decoder := expfmt.NewDecoder(strings.NewReader(page), openMetrics)
+	for {
+		want := new(dto.MetricFamily)
+		if err := decoder.Decode(want); err != nil {
+			break
+		}
+		f := got.Family(want.GetName())
+		if f == nil {
+			t.Errorf("no family %s", want.GetName())
+			continue
+		}
+		if diff := cmp.Diff(seriesOf(want.GetMetric()[0]), f.Series[0]); diff != "" || f.Help != want.GetHelp() || len(f.Series) != len(want.GetMetric()) {
+			t.Errorf("%s, help %q, want %q (-oracle +got):\n%s", f.Name, f.Help, want.GetHelp(), diff)
+		}
+	}
+	if len(got.Families) != 5 {
+		t.Errorf("%d families, want 5", len(got.Families))
 	}
 }
 
