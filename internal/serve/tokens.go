@@ -61,7 +61,7 @@ var (
 	tokensMismatches = tokensDesc("mismatches_total", "Requests of which the server counted other prompt tokens than it gave ids.")
 	tokensBytes      = tokensDesc("cache_bytes", "Memory that the cache holds now.")
 	tokensCallsNow   = tokensDesc("calls", "Calls that run now.")
-	tokensOpen       = tokensDesc("breaker_open", "1 while nobody is asked because too many calls failed.")
+	tokensOpen       = tokensDesc("breaker_open", "1 while there is a model of which nobody is asked because too many calls failed.")
 	tokensOpenOf     = tokensDesc("breaker_open_servers", "Servers that are not asked because calls to them failed, counted for each model.")
 )
 

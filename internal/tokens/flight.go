@@ -91,11 +91,11 @@ func (f *flight) join() bool {
 	return true
 }
 
-// mute: nobody is asked now, and nothing is kept from earlier. Reading and hashing
+// mute: nobody is asked for a model now, and nothing is kept from earlier. Reading and hashing
 // a long prompt would be for nothing.
-func (t *Tokeniser) mute() bool {
+func (t *Tokeniser) mute(base string) bool {
 	_, kept := t.cache.size()
-	return kept == 0 && t.asker.silent(wallTime())
+	return kept == 0 && t.asker.silent(base, wallTime())
 }
 
 // leave takes somebody away who waits no longer. The first who has waited for the
@@ -106,7 +106,7 @@ func (t *Tokeniser) leave(f *flight, late bool) {
 	f.waiting--
 	if late && !f.late && f.at != nil {
 		f.late = true
-		t.asker.judge(f.at, &f.plan.ask, outcomeTimeout)
+		t.asker.judge(f.at, f.plan, outcomeTimeout)
 	}
 	if f.waiting == 0 {
 		f.cancel()
@@ -161,7 +161,7 @@ func (t *Tokeniser) ask(ctx context.Context, f *flight, s *server) ([]uint32, ou
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.late && f.waiting > 0 {
-		t.asker.judge(s, &f.plan.ask, out)
+		t.asker.judge(s, f.plan, out)
 	}
 	f.at = nil
 	return ids, out
@@ -185,10 +185,10 @@ func (t *Tokeniser) probe(p *plan, s *server) {
 	ids, out := t.asker.ask(ctx, s, &p.ask)
 	t.asker.release(s)
 	if t.life.Err() != nil {
-		t.asker.unprobe(s)
+		t.asker.unprobe(s, p.base)
 		return
 	}
-	t.asker.judge(s, &p.ask, out)
+	t.asker.judge(s, p, out)
 	if out == outcomeOK {
 		t.keep(p, t.whole(p, s, ids))
 	}

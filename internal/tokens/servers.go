@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// mostFailures in a row of a server, and of all together, open their breakers.
+	// mostFailures in a row of a server, and of all of a model, open their breakers.
 	mostFailures    = 2
 	mostFailuresAll = 4
 	// lackingPause is how long a server is left alone that has no such route or
@@ -22,7 +22,7 @@ const (
 	// server; others as long are then not asked for during longPause.
 	longText  = 64 << 10
 	longPause = 30 * time.Second
-	// mostServers bounds what is remembered of servers.
+	// mostServers bounds what is remembered of servers, and of models.
 	mostServers = 8192
 )
 
@@ -51,7 +51,7 @@ type asker struct {
 	render  *server // nil without one
 	servers map[string]*server
 	calls   int
-	all     breaker
+	models  map[string]*breaker // by base model: of all its servers together
 	turn    int
 	// tooLong, in bytes, is the shortest long question that was not answered in
 	// time lately.
@@ -62,7 +62,7 @@ type asker struct {
 func newAsker(cfg *Config) *asker {
 	k := &asker{
 		source: cfg.Source, list: cfg.Servers, most: cfg.MaxCalls, transport: cfg.Transport, log: cfg.Logger,
-		servers: map[string]*server{},
+		servers: map[string]*server{}, models: map[string]*breaker{},
 	}
 	if k.transport == nil {
 		k.transport, k.owned = newTransport(), true
@@ -81,11 +81,25 @@ func (k *asker) close() {
 
 func (k *asker) asksEngines() bool { return k.source == SourceAuto || k.source == SourceEngine }
 
-// silent: nobody is asked now, not even for a probe.
-func (k *asker) silent(now time.Time) bool {
+// silent: nobody is asked for a model now, not even for a probe.
+func (k *asker) silent(base string, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.all.closed() && !k.all.due(now)
+	return !k.all(base).admits(now)
+}
+
+// all is the breaker of all servers of a base model. Another model's may well
+// answer. The caller holds mu.
+func (k *asker) all(base string) *breaker {
+	b := k.models[base]
+	if b == nil {
+		if len(k.models) >= mostServers {
+			clear(k.models)
+		}
+		b = new(breaker)
+		k.models[base] = b
+	}
+	return b
 }
 
 // candidate is a server with its load at the moment.
@@ -118,23 +132,24 @@ func (k *asker) choose(p *plan, asked []*server, now time.Time) (first, probe *s
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	candidates := k.candidates(p, listed)
+	all := k.all(p.base)
 	var best candidate
 	k.turn++
 	for i := range candidates {
 		c := &candidates[(i+k.turn)%len(candidates)]
 		switch {
 		case slices.Contains(asked, c.server):
-		case k.all.closed() && c.breaker.closed():
+		case all.closed() && c.breaker.closed():
 			if c.before(&best) {
 				best = *c
 			}
-		case asked == nil && k.all.admits(now) && c.breaker.admits(now):
+		case asked == nil && all.admits(now) && c.breaker.admits(now):
 			probe = c.server
 		}
 	}
 	first, probe = k.taken(best.server), k.taken(probe)
 	if probe != nil {
-		k.all.probing, probe.breaker.probing = !k.all.closed(), !probe.breaker.closed()
+		all.probing, probe.breaker.probing = !all.closed(), !probe.breaker.closed()
 	}
 	return first, probe
 }
@@ -217,10 +232,10 @@ func (k *asker) release(s *server) {
 }
 
 // unprobe lets another probe go out in place of one that came to nothing.
-func (k *asker) unprobe(s *server) {
+func (k *asker) unprobe(s *server, base string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.all.probing, s.breaker.probing = false, false
+	k.all(base).probing, s.breaker.probing = false, false
 }
 
 // long: questions of that size are not answered in time.
@@ -231,42 +246,44 @@ func (k *asker) long(q *question, now time.Time) bool {
 }
 
 // judge draws the consequences of how a call went.
-func (k *asker) judge(s *server, q *question, out outcome) {
+func (k *asker) judge(s *server, p *plan, out outcome) {
 	k.results[out].Add(1)
 	now := wallTime()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if size := q.size(); out == outcomeTimeout && size > longText {
+	all := k.all(p.base)
+	if size := p.ask.size(); out == outcomeTimeout && size > longText {
 		if now.After(k.tooLongUntil) || size < k.tooLong {
 			k.tooLong, k.tooLongUntil = size, now.Add(longPause)
 		}
-		k.all.probing, s.breaker.probing = false, false
+		all.probing, s.breaker.probing = false, false
 		return
 	}
 	opened, closed := false, false
 	switch out {
 	case outcomeOK, outcomeRefused:
 		s.breaker.succeeded()
-		closed = k.all.succeeded()
+		closed = all.succeeded()
 	case outcomeLacking:
 		s.breaker.open(now, lackingPause)
-		if k.all.probing {
-			k.all.failed(now, mostFailuresAll)
+		if all.probing {
+			all.failed(now, mostFailuresAll)
 		}
 	case outcomeFailed, outcomeTimeout:
 		s.breaker.failed(now, mostFailures)
-		opened = k.all.failed(now, mostFailuresAll)
+		opened = all.failed(now, mostFailuresAll)
 	case outcomes:
 	}
 	if opened {
-		k.log.Warn("nobody gives token ids in time, prompts are tokenised approximately", slog.String("pod", s.name), slog.String("reason", out.String()))
+		k.log.Warn("nobody gives token ids in time, prompts are tokenised approximately", slog.String("model", p.base), slog.String("pod", s.name), slog.String("reason", out.String()))
 	}
 	if closed {
-		k.log.Info("token ids are to be had again", slog.String("pod", s.name))
+		k.log.Info("token ids are to be had again", slog.String("model", p.base), slog.String("pod", s.name))
 	}
 }
 
-// open is whether nobody is asked, and how many servers are left alone.
+// open is whether there is a model of which nobody is asked, and how many servers
+// are left alone.
 func (k *asker) open() (all bool, servers int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -278,5 +295,8 @@ func (k *asker) open() (all bool, servers int) {
 	if k.render != nil && !k.render.breaker.closed() {
 		servers++
 	}
-	return !k.all.closed(), servers
+	for _, b := range k.models {
+		all = all || !b.closed()
+	}
+	return all, servers
 }

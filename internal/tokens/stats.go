@@ -66,7 +66,7 @@ type Stats struct {
 	CacheBytes  int64
 	CacheItems  int
 	CallsNow    int
-	Open        bool // nobody is asked
+	Open        bool // there is a model of which nobody is asked
 	OpenServers int  // that are not asked
 }
 

@@ -198,7 +198,7 @@ func (t *Tokeniser) Tokens(ctx context.Context, q *Query) Prompts {
 		return Prompts{IDs: r.PromptTokens, From: r.TokensFrom}
 	}
 	p := Prompts{IDs: r.PromptTokens, From: request.FromText}
-	if len(q.Body) <= t.cfg.MaxBody && t.cfg.Source != SourceApproximate && !t.mute() {
+	if len(q.Body) <= t.cfg.MaxBody && t.cfg.Source != SourceApproximate && !t.mute(q.Base) {
 		if w := request.ReadWording(r.Kind, q.Body); w != nil && w.Mute == "" {
 			p = t.each(ctx, q, w)
 		}
@@ -312,7 +312,7 @@ func (t *Tokeniser) chat(ctx context.Context, a *asking, approximate []uint32) (
 		return i.ids, a.name(i.from)
 	}
 	t.counts.misses.Add(1)
-	if !t.asker.silent(wallTime()) {
+	if !t.asker.silent(a.base, wallTime()) {
 		p := &plan{asking: a, key: whole, messages: messages}
 		t.write(p, nil)
 		if got, ok := t.fly(ctx, p); ok {

@@ -191,6 +191,46 @@ func TestAllServersSlow(t *testing.T) {
 	})
 }
 
+// That nobody answers for one model keeps nobody from asking for another.
+func TestOneModelSlow(t *testing.T) {
+	e := &engine{}
+	e.answer = func(req *http.Request, body []byte) (*http.Response, error) {
+		if strings.HasPrefix(req.URL.Host, "slow") {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		}
+		return respond(req, http.StatusOK, tokenized(words(body, false))), nil
+	}
+	servers := func(base string) []Server {
+		list := several(10)("")
+		for i := range list {
+			list[i].ID, list[i].URL = base+list[i].ID, fmt.Sprintf("http://%s-%d", base, i)
+		}
+		return list
+	}
+	of := func(base string, i int) *Query {
+		q := text(t, fmt.Sprint("prompt ", i))
+		q.Base = base
+		return q
+	}
+	inBubble(t, Config{Transport: e, Servers: servers}, func(t *testing.T, tk *Tokeniser) {
+		for i := range 100 {
+			tk.mustFind(t, of("slow", i))
+		}
+		if !tk.Stats().Open {
+			t.Error("nobody is said to be left alone")
+		}
+		for i := range 10 {
+			if got, took := tk.took(t, of("quick", i)); got.From != FromEngine || took != 0 {
+				t.Fatalf("ids from %s after %v", got.From, took)
+			}
+		}
+		if _, took := tk.took(t, of("slow", 100)); took != 0 || !tk.Stats().Open {
+			t.Errorf("the slow model is waited for again, %v", took)
+		}
+	})
+}
+
 // One slow server among good ones costs two requests their wait, and is probed
 // beside them.
 func TestOneSlowServerAmongMany(t *testing.T) {
