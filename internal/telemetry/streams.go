@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -118,9 +119,10 @@ func (c *streamCollector) pod(ch chan<- prometheus.Metric, pod string, streams [
 		n := sum(func(s *kvfeed.Stats) float64 { return float64(s.Stats.Events[kind]) })
 		ch <- prometheus.MustNewConstMetric(c.events, prometheus.CounterValue, n, pod, kind.String())
 	}
+	told := slices.ContainsFunc(streams, func(s kvfeed.Stats) bool { return s.Connections > 0 })
 	for tier := kvevent.GPU; tier <= kvevent.OtherTier; tier++ {
 		n := sum(func(s *kvfeed.Stats) float64 { return float64(s.Tiers[tier]) })
-		if tier == kvevent.GPU || n > 0 {
+		if tier == kvevent.GPU && told || n > 0 { // none is not known before there was a connection
 			gauge(ch, c.blocks, n, pod, tier.String())
 		}
 	}
