@@ -40,6 +40,7 @@ type explainFlags struct {
 	// conversation shows the other turns, and window what changed in a time.
 	conversation bool
 	window       time.Duration
+	interactive  bool
 	whatIf       whatIfFlags
 }
 
@@ -96,7 +97,9 @@ func newExplain(s *cli.Streams) *cobra.Command {
 		fs.BoolVar(&f.conversation, "conversation", false, "show the other requests of its conversation, turn by turn")
 		fs.IntVar(&f.flips, "flips", 1, "say for `N` pods behind the winner what would have made them win")
 		fs.IntVar(&f.width, "width", 0, "set the text in `N` columns (default: the terminal's, or 120)")
+		fs.BoolVar(&f.interactive, "interactive", false, "show it on the dashboard of 'eppctl top', where weights can be tried")
 	})
+	_ = c.Flags().SetAnnotation("interactive", noVariableKey, []string{"true"}) // fails only for a flag that is not there
 	f.whatIf.register(c)
 	_ = c.RegisterFlagCompletionFunc("output", oneOf(formatNames(explainFormats)...)) // fails only for a flag that is not there
 	return c
@@ -117,6 +120,9 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, ids []string) error
 	}
 	if err := f.whatIf.check(c); err != nil {
 		return err
+	}
+	if f.interactive {
+		return f.explore(c, s, ids)
 	}
 	if f.conversation && f.from.file == "-" {
 		return usage(errors.New("--conversation: standard input can be read only once"), c)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/eppctl/eppctl/explain"
 )
@@ -41,7 +42,7 @@ var columns = []Column{
 	{Name: "POD", Help: "its name, cut in the middle where there is no room", width: 8, cell: podName,
 		text: func(p *explain.PodSnapshot) string { return p.Pod },
 		sum:  func(t *podSum, _ *styles) string { return t.name() }},
-	{Name: "STATE", Help: "OK, HOT (far more than its share, and slow for it), FULL (its queue), STALE (old figures), SICK (health below full), DOWN (kept out by health), DRAIN, NOTREADY, GONE (left, still has requests), UNKNOWN",
+	{Name: "STATE", Help: "OK, HOT (far more than its share, and slow for it), FULL (its queue), STALE (old figures), SICK (health below 0.7), DOWN (kept out by health), DRAIN, NOTREADY, GONE (left, still has requests), UNKNOWN",
 		width: 8, cell: podState, text: func(p *explain.PodSnapshot) string { return p.State },
 		sum: func(t *podSum, _ *styles) string { return fmt.Sprintf("%d ok", t.ok) }},
 	{Name: "PICKS", Help: "its share of the picks in the window; much more than the others is worth a look", width: 10, leave: 1, cell: podPicks,
@@ -229,12 +230,40 @@ func sorted(pods []explain.PodSnapshot, by string, window int, reverse bool) []i
 		if reverse {
 			c = -c
 		}
-		return cmp.Or(c, cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Endpoint, b.Endpoint))
+		return cmp.Or(c, natural(a.Pod, b.Pod), cmp.Compare(a.Endpoint, b.Endpoint))
 	})
 	if reverse && (by == "" || by == "POD") {
 		slices.Reverse(order)
 	}
 	return order
+}
+
+// natural compares names so that numbers in them count: pod-2 comes before pod-10.
+func natural(a, b string) int {
+	for a != "" && b != "" {
+		x, y := digits(a), digits(b)
+		if x > 0 && y > 0 {
+			one, two := strings.TrimLeft(a[:x], "0"), strings.TrimLeft(b[:y], "0")
+			if c := cmp.Or(cmp.Compare(len(one), len(two)), cmp.Compare(one, two)); c != 0 {
+				return c
+			}
+			a, b = a[x:], b[y:]
+			continue
+		}
+		if a[0] != b[0] {
+			break
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(a, b)
+}
+
+// digits is how many digits a text begins with.
+func digits(text string) (n int) {
+	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 func (col *Column) compare(a, b *explain.PodSnapshot, window int) int {

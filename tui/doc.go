@@ -11,8 +11,8 @@
 // file of decisions, a simulated fleet. Text from the wire passes through one door,
 // [styles.clean], and can't act on the terminal.
 //
-// It is made with Bubble Tea, Lip Gloss and Bubbles, whose second versions are
-// published as charm.land/bubbletea/v2 and so on.
+// It is made with Bubble Tea, Lip Gloss and Bubbles: charm.land/bubbletea/v2 and so on
+// are the second versions of github.com/charmbracelet/bubbletea and so on.
 //
 // It opens no connections and reads no files, and it judges nothing: the verdict is
 // [explain.FleetWatch]'s.

@@ -101,7 +101,7 @@ func renderRates(d headData, w int, st *styles) []string {
 	parts := [][]span{
 		{{strong, " " + st.rate(perSecond)}},
 		{{faint, "pick "}, {plain, st.latencies(r.PickP50, r.PickP99)}},
-		{{faint, "shed "}, {flagged(r.Refused), amount(float64(r.Refused))}},
+		{{faint, "shed "}, {flagged(r.Shed), amount(float64(r.Shed))}},
 		{{faint, "queued "}, {plain, amount(queued)}},
 		{{faint, "match "}, {plain, st.percent(r.MatchRatio)}},
 		{{faint, "stale "}, {flagged(r.Stale), st.permille(ratio(r.Stale, r.Completed))}},

@@ -377,3 +377,46 @@ func TestFeedStays(t *testing.T) {
 		t.Errorf("%d rows are kept", len(l.rows))
 	}
 }
+
+// A panic restores the terminal, and is an error.
+func TestPanicRestoresTheTerminal(t *testing.T) {
+	out := new(buffer)
+	src := healthy(t)
+	opt := Options{
+		Width: 80, Height: 24, Interval: time.Second, Now: time.Now, Input: strings.NewReader(""), Output: out, Env: []string{"TERM=xterm-256color"},
+	}
+	err := run(t.Context(), src, opt, func(m *Model) tea.Model { return &breaking{Model: m, out: out} }, func(*tea.Program) {})
+	if err == nil || !strings.Contains(err.Error(), "the dashboard broke") {
+		t.Errorf("Run = %v", err)
+	}
+	if !strings.HasSuffix(strings.TrimRight(out.String(), "\r\n"), "l") && !strings.Contains(out.String(), "\x1b[?1049l") {
+		t.Errorf("the screen is not restored: %q", out.String())
+	}
+}
+
+// breaking panics once the first screen was drawn.
+type breaking struct {
+	*Model
+	out *buffer
+}
+
+func (b *breaking) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	if strings.Contains(b.out.String(), "\x1b[?1049h") {
+		panic("for a test")
+	}
+	b.Model.Update(msg)
+	return b, func() tea.Msg { time.Sleep(10 * time.Millisecond); return tickMsg{} }
+}
+
+// Columns sort as people count.
+func TestNaturalOrder(t *testing.T) {
+	names := []string{"pod-10", "pod-2", "a", "pod-2b", "pod-02", "", "pod-1000000000000000000000", "pod-999999999999999999999", "Pod-1"}
+	slices.SortFunc(names, natural)
+	want := []string{"", "Pod-1", "a", "pod-2", "pod-02", "pod-2b", "pod-10", "pod-999999999999999999999", "pod-1000000000000000000000"}
+	if natural("pod-2", "pod-02") == natural("pod-02", "pod-2") && natural("pod-2", "pod-02") != 0 {
+		t.Error("the order has no direction")
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}

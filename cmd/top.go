@@ -1,0 +1,251 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/source"
+	"github.com/eppctl/eppctl/tui"
+)
+
+const topLong = `Watch the pods, the decisions, and what is wrong, as it happens.
+
+The second line from the top is the verdict: what stands out, since when and why. 'e'
+explains the newest decision for a pod, 'w' tries other weights on what was decided,
+'?' lists the keys and what the columns mean. Without a terminal it prints the pods
+once, for scripts with -o json.`
+
+type topFlags struct {
+	router router
+	replay string
+	demo   bool
+
+	once, watch, noHeaders bool
+	output                 string
+	interval               time.Duration
+
+	ascii, compact, mouse, reduceMotion bool
+}
+
+func newTop(p *program, s *cli.Streams) *cobra.Command {
+	var f topFlags
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Watch the pods and the decisions as they happen",
+		Long:  topLong,
+		Example: example(`
+			# The picker on this host
+			eppctl top
+
+			# A simulated fleet of its own, to look around
+			eppctl top --demo
+
+			# What was it like when it happened? ← and → step through a recording
+			eppctl top --replay decisions.jsonl
+
+			# For a script: once, or a line a second
+			eppctl top -o json
+			eppctl top -o jsonl --watch --interval 1s`),
+		Annotations: map[string]string{seeAlsoKey: `
+			eppctl help columns       what the columns mean
+			eppctl explain REQUEST    why a request went where it went`},
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, p, s) },
+	}
+	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
+		f.router.register(fs)
+		fs.StringVar(&f.replay, "replay", "", "play the decisions in this `FILE` or directory: JSON Lines, or a picker's log")
+		fs.BoolVar(&f.demo, "demo", false, "bring a picker with simulated pods and traffic")
+	})
+	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
+		fs.StringVarP(&f.output, "output", "o", "", "print in place of the screen: `FORMAT` is table, wide, json, yaml or jsonl")
+		fs.BoolVar(&f.once, "once", false, "print once and end; so it does without a terminal")
+		fs.BoolVarP(&f.watch, "watch", "w", false, "go on printing until interrupted")
+		fs.DurationVar(&f.interval, "interval", tui.DefaultInterval, "ask every `DURATION`, from 100ms to 1m")
+		fs.BoolVar(&f.noHeaders, "no-headers", false, "tables without their first lines")
+	})
+	flagGroup(c, "Screen", func(fs *pflag.FlagSet) {
+		fs.BoolVar(&f.ascii, "ascii", false, "draw with ASCII alone; so it does where the locale has no UTF-8")
+		fs.BoolVar(&f.compact, "compact", false, "the small layout on a large screen too")
+		fs.BoolVar(&f.mouse, "mouse", false, "take the mouse: wheel and clicks")
+		fs.BoolVar(&f.reduceMotion, "reduce-motion", false, "redraw on news alone")
+	})
+	for _, name := range []string{"replay", "demo"} { // of one call, not of a shell
+		_ = c.Flags().SetAnnotation(name, noVariableKey, []string{"true"}) // fails only for a flag that is not there
+	}
+	_ = c.RegisterFlagCompletionFunc("output", oneOf("table", "wide", "json", "yaml", "jsonl")) // fails only for a flag that is not there
+	return c
+}
+
+func (f *topFlags) run(c *cobra.Command, p *program, s *cli.Streams) error {
+	format, err := cli.ParseFormat(f.output, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONL)
+	if err != nil {
+		return usage(err, c)
+	}
+	if err := f.check(c, format); err != nil {
+		return usage(err, c)
+	}
+	src, err := f.open(c.Context(), p, s)
+	if err != nil {
+		return err
+	}
+	defer src.done()
+	if f.onScreen(c, s) {
+		return endedWell(c.Context(), src.show(c.Context(), f.screen(s)))
+	}
+	if replay, ok := src.source.(*replaySource); ok && !f.watch {
+		replay.at = replay.until // the end tells most
+	}
+	out := &topPrinter{printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, server: src.server, once: !f.watch}
+	return endedWell(c.Context(), out.follow(c.Context(), src.source, f.interval))
+}
+
+// endedWell: a dashboard is ended by a signal, as it is meant to be.
+func endedWell(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Cause(ctx))) {
+		return nil
+	}
+	return err
+}
+
+func (f *topFlags) check(c *cobra.Command, format cli.Format) error {
+	given := func(flag string) bool { return c.Flags().Changed(flag) }
+	switch {
+	case f.demo && f.replay != "":
+		return errors.New("--demo and --replay contradict each other: give one of them")
+	case f.router.server != "" && (f.demo || f.replay != ""):
+		return errors.New("--server asks a picker: give it without --demo and --replay")
+	case f.once && f.watch:
+		return errors.New("--once and --watch contradict each other: give one of them")
+	case f.watch && (format == cli.FormatJSON || format == cli.FormatYAML):
+		return fmt.Errorf("--watch: has no output format %s, which is one document; there are table, wide and jsonl", f.output)
+	case f.interval < tui.MinInterval || f.interval > tui.MaxInterval:
+		return fmt.Errorf("--interval: must be from %s to %s, got %s", tui.MinInterval, tui.MaxInterval, f.interval)
+	case given("interval") && f.once:
+		return errors.New("--interval: has no meaning with --once")
+	}
+	return filled(c.Flags(), "replay")
+}
+
+// onScreen reports whether there is a screen to draw on, and nothing to be printed.
+func (f *topFlags) onScreen(c *cobra.Command, s *cli.Streams) bool {
+	printing := f.once || f.watch || c.Flags().Changed("output")
+	return !printing && s.OutIsTerminal && s.InIsTerminal && !strings.EqualFold(s.Env("TERM"), "dumb")
+}
+
+// screen is how the dashboard looks on this terminal.
+func (f *topFlags) screen(s *cli.Streams) tui.Options {
+	look := tui.Look{ASCII: f.ascii || !utf8Locale(s.Env)}
+	switch painted := s.Paint(cli.Good, "x"); {
+	case painted != "x":
+		look.Color = tui.FullColor
+	case s.Paint(cli.Strong, "x") != "x":
+		look.Color = tui.Attributes
+	}
+	return tui.Options{
+		Look: look, Width: s.Width, Height: s.Height, Compact: f.compact, Mouse: f.mouse, ReduceMotion: f.reduceMotion,
+		Interval: f.interval, Now: s.Now, Input: s.In, Output: s.Out, Env: os.Environ(), Save: saveReport(s.Now),
+	}
+}
+
+// utf8Locale reports whether text is UTF-8 here; it is where nobody says otherwise.
+func utf8Locale(env func(string) string) bool {
+	locale := strings.ToLower(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))
+	return locale == "" || strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
+}
+
+// topSource is where a dashboard's data comes from.
+type topSource struct {
+	source  tui.Source
+	server  string   // that is asked; "" for a file
+	command []string // flags that explain takes for the same place
+	done    func()
+}
+
+// open finds the source. Another kind of it is one more case here.
+func (f *topFlags) open(ctx context.Context, p *program, s *cli.Streams) (*topSource, error) {
+	switch {
+	case f.replay != "":
+		src, err := openReplay(ctx, f.replay, source.Options{Stdin: s.In, Now: s.Now, Warn: warner(s)})
+		if err != nil {
+			return nil, err
+		}
+		return &topSource{source: src, command: []string{"-f", f.replay}, done: func() {}}, nil
+	case f.demo:
+		fmt.Fprintln(s.Err, "starting a picker with simulated pods")
+		src, err := startDemo(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("--demo: %w", err)
+		}
+		server := src.client.Server()
+		return &topSource{source: src, server: server, command: []string{"--" + serverFlag, server}, done: src.close}, nil
+	}
+	where, err := admin.Locate(ctx, f.router.server, s.Env)
+	if _, down := errors.AsType[*admin.UnreachableError](err); down {
+		where = admin.Location{Server: admin.DefaultServer, Source: "default"} // it may come
+	} else if err != nil {
+		return nil, clientError(err)
+	}
+	client, err := admin.NewClient(where.Server, admin.ClientOptions{})
+	if err != nil {
+		return nil, cli.WithHint(err, cli.ExitUsage, "give --server as host:port or as a URL")
+	}
+	out := &topSource{source: &liveSource{client}, server: client.Server(), done: client.Close}
+	if f.router.server != "" {
+		out.command = []string{"--" + serverFlag, f.router.server}
+	}
+	return out, nil
+}
+
+// show runs the dashboard.
+func (t *topSource) show(ctx context.Context, opt tui.Options) error {
+	opt.Command = func(id string) string {
+		return shellLine(append([]string{"eppctl", "explain", id}, t.command...))
+	}
+	return tui.Run(ctx, t.source, opt)
+}
+
+// saveReport writes the snapshot and the decisions to a file in the working directory.
+func saveReport(now func() time.Time) func(*explain.Snapshot, []*explain.Record) (string, error) {
+	return func(snapshot *explain.Snapshot, records []*explain.Record) (string, error) {
+		path := "eppctl-report-" + now().UTC().Format("20060102T150405Z") + ".jsonl"
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return "", fmt.Errorf("save a report: %w", err)
+		}
+		err = cli.WriteJSONLine(file, snapshot)
+		for _, rec := range records {
+			err = cmp.Or(err, cli.WriteJSONLine(file, rec))
+		}
+		if err = errors.Join(err, file.Close()); err != nil {
+			return path, fmt.Errorf("save a report: %w", err)
+		}
+		return path, nil
+	}
+}
+
+func newColumns() *cobra.Command {
+	return topic("columns", "What the columns of 'top' mean", func() string {
+		const name, width = 9, 90
+		var b strings.Builder
+		b.WriteString("The columns of 'eppctl top', in their order; a narrow screen has fewer. What is not known is\n" +
+			cli.Unknown + ", never 0. 'eppctl top -o wide' lists the figures one a column.\n\n")
+		for _, c := range tui.Columns() {
+			text := indent(ansi.Wordwrap(c.Help, width-name-4, ""), strings.Repeat(" ", name+4))
+			fmt.Fprintf(&b, "  %-*s  %s", name, c.Name, strings.TrimLeft(text, " "))
+		}
+		return strings.TrimRight(b.String(), "\n")
+	})
+}
