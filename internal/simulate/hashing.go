@@ -8,10 +8,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// weigh values the pods by the speed of their prefill.
+// weigh values the pods by the speed of their prefill, against the first one's.
 func (b *balancer) weigh() {
+	first := b.run.pods[0].cfg.Profile
 	for _, p := range b.run.pods {
-		b.share = append(b.share, 1/p.cfg.Profile.Uncached.Seconds())
+		costs := p.cfg.Profile
+		b.share = append(b.share, float64(first.Uncached+first.Step)/float64(costs.Uncached+costs.Step))
 	}
 	b.credit = make([]float64, len(b.share))
 }
@@ -54,10 +56,10 @@ func (b *balancer) consistent(q *Request) int {
 	if b.policy.by == "header" {
 		return b.onRing(hashOf(q.Session))
 	}
-	return b.onRing(q.beginning(b.policy.bytes))
+	return b.onRing(hashOf(q.beginning(b.policy.bytes) ^ q.Spelling))
 }
 
-func (b *balancer) byURI(q *Request) int { return b.onRing(hashOf(q.URI)) }
+func (b *balancer) byURI(q *Request) int { return b.onRing(hashOf(hashOf(q.URI) ^ q.Spelling)) }
 
 // bytesPerToken is what a token is in a body of JSON, about.
 const bytesPerToken = 4

@@ -70,7 +70,7 @@ func ParsePolicy(text string, base score.Weights) (*Policy, error) {
 			return nil, fmt.Errorf("policy %q: %w", text, err)
 		}
 	}
-	if p.picks() {
+	if p.Picks() {
 		if err := p.weights.Validate(); err != nil {
 			return nil, fmt.Errorf("policy %q: %w", text, err)
 		}
@@ -78,8 +78,8 @@ func ParsePolicy(text string, base score.Weights) (*Policy, error) {
 	return p, nil
 }
 
-// picks reports whether the policy is the picker's.
-func (p *Policy) picks() bool {
+// Picks reports whether the policy is the picker's, and not a proxy's.
+func (p *Policy) Picks() bool {
 	return slices.Contains([]string{kindEppctl, kindPrefix, kindQueue, kindOracle}, p.kind)
 }
 
@@ -141,7 +141,7 @@ func (p *Policy) number(key, value string) error {
 
 // router makes the policy's router for a run.
 func (p *Policy) router(r *run) (router, error) {
-	if p.picks() {
+	if p.Picks() {
 		return newPicking(r, p.weights, p.kind == kindOracle)
 	}
 	return newBalancer(r, p), nil

@@ -34,7 +34,10 @@ type Request struct {
 	// What proxies see of it: the conversation (a cookie or a header), the client's
 	// address, and the URI.
 	Session, Client, URI uint64
-	Turn                 int // in its conversation, counted from 1
+	// Spelling is another number where URI and body are spelled otherwise, with the
+	// same tokens: other white space, a parameter more.
+	Spelling uint64
+	Turn     int // in its conversation, counted from 1
 }
 
 // A Piece is a part of a prompt: token i of it is a function of ID and i.
