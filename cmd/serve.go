@@ -51,7 +51,13 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 	if err != nil {
 		return cli.WithHint(err, cli.ExitUsage, "print a right configuration with 'eppctl serve --print-config'")
 	}
-	if f.checkConfig || f.printConfig {
+	if f.checkConfig && !f.printConfig {
+		err = serve.CheckEndpoints(f.endpoints, f.endpointsFile, &cfg)
+	}
+	switch {
+	case err != nil:
+		return usage(err, c)
+	case f.checkConfig || f.printConfig:
 		return f.showConfig(&cfg, p, s)
 	}
 	log := telemetry.NewLines(s.Err)

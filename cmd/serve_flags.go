@@ -55,7 +55,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	})
 	flagGroup(c, "Routing", func(fs *pflag.FlagSet) {
 		fs.StringVar(&f.configFile, "config", "", "configuration `FILE` (YAML)")
-		fs.BoolVar(&f.checkConfig, "check-config", false, "check the configuration and end")
+		fs.BoolVar(&f.checkConfig, "check-config", false, "check the configuration, and the endpoints, and end")
 		fs.BoolVar(&f.printConfig, "print-config", false, "print the configuration with all defaults and end")
 		fs.StringVar(&f.preset, "preset", "", "weights for a `WORKLOAD`: default, chatbot, api-gateway, multi-lora, batch or rag")
 		fs.IntVar(&f.maxQueue, "max-queue", 0, "a pod with `N` requests waiting counts as full (default: the preset's)")

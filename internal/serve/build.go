@@ -154,15 +154,8 @@ func (s *Server) buildPool() error {
 
 // setMembers changes the pool and whom the watcher looks at.
 func (s *Server) setMembers(members []pool.Member) error {
-	names := map[string]bool{}
-	for _, m := range members {
-		if names[m.Name] {
-			return fmt.Errorf("two endpoints have the name %q: explanations tell pods apart by their names", m.Name)
-		}
-		names[m.Name] = true
-		if m.Events == pool.EventsListen && s.feeds != nil && s.listeners.events == nil {
-			return fmt.Errorf("endpoint %q: events: listen needs an address that engines connect to: set events.listen in the configuration", m.Name)
-		}
+	if err := checkMembers(members, s.feeds == nil || s.listeners.events != nil); err != nil {
+		return err
 	}
 	if err := s.pool.Set(members); err != nil {
 		return err

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +11,17 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/engine"
 	"github.com/eppctl/eppctl/internal/pool"
 )
@@ -24,29 +30,57 @@ import (
 func ParseEndpoint(text string) (pool.Member, error) {
 	name, address, ok := strings.Cut(text, "=")
 	if !ok || name == "" {
-		return pool.Member{}, fmt.Errorf("endpoint %q: must have the form name=http://host:port", text)
+		return pool.Member{}, fmt.Errorf("endpoint %q: must have the form name=http://host:port", withoutUser(text))
 	}
 	m, err := member(name, address)
 	if err != nil {
-		return m, fmt.Errorf("endpoint %q: %w", text, err)
+		return m, fmt.Errorf("endpoint %q: %w", name, err)
 	}
 	return m, nil
 }
 
 func member(name, base string) (pool.Member, error) {
-	u, err := url.Parse(base)
-	if err != nil {
+	if err := checkName(name); err != nil {
 		return pool.Member{}, err
 	}
-	if u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-		return pool.Member{}, fmt.Errorf("%q must have the form http://host:port", base)
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return pool.Member{}, fmt.Errorf("%q must have the form http://host:port", withoutUser(base))
 	}
-	port := u.Port()
-	if port == "" {
-		port = "80"
+	port := cmp.Or(u.Port(), "80")
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return pool.Member{}, fmt.Errorf("%q: the port must be between 1 and 65535", base)
 	}
 	address := net.JoinHostPort(u.Hostname(), port)
 	return pool.Member{Name: name, Address: address, URL: "http://" + address}, nil
+}
+
+// maxName bounds the name of an endpoint, as that of a pod in Kubernetes is.
+const maxName = 253
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("name must not be empty")
+	case len(name) > maxName:
+		return fmt.Errorf("name must be at most %d bytes long, got %d", maxName, len(name))
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("name %q must be printable", name)
+	}
+	return nil
+}
+
+// withoutUser leaves out of a URL what may be a password.
+func withoutUser(text string) string {
+	end := strings.LastIndex(text, "@")
+	if end < 0 {
+		return text
+	}
+	begin := 0
+	if i := strings.Index(text[:end], "://"); i >= 0 {
+		begin = i + len("://")
+	}
+	return text[:begin] + "…" + text[end:]
 }
 
 // endpointsFile is the form of the file of --endpoints.
@@ -70,6 +104,9 @@ type endpointsFile struct {
 const maxEndpointsFile = 4 << 20
 
 func readEndpoints(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe may take for ever
+		return nil, errors.New("is not a file, which can be read again when it changes")
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -96,9 +133,6 @@ func ParseEndpoints(b []byte) ([]pool.Member, error) {
 	members := make([]pool.Member, 0, len(*file.Endpoints))
 	for i, e := range *file.Endpoints {
 		m, err := member(e.Name, e.URL)
-		if err == nil && e.Name == "" {
-			err = errors.New("name must not be empty")
-		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("endpoints[%d]: %w", i, err))
 		}
@@ -117,6 +151,9 @@ func ParseEndpoints(b []byte) ([]pool.Member, error) {
 
 // checkSources checks where an endpoint's numbers are said to come from.
 func checkSources(m *pool.Member) error {
+	if m.MaxRunning < 0 {
+		return fmt.Errorf("maxRunning: must be at least 1, or left out when it is not known, got %d", m.MaxRunning)
+	}
 	if m.Engine != "" && !engine.Known(m.Engine) {
 		return fmt.Errorf("engine %q: must be vllm, sglang or trtllm, or left out to go by the metrics page", m.Engine)
 	}
@@ -126,6 +163,43 @@ func checkSources(m *pool.Member) error {
 	u, err := url.Parse(m.GPUURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return errors.New("gpuMetrics: must be the URL of a DCGM exporter's page, such as http://10.0.0.1:9400/metrics, without a user")
+	}
+	return nil
+}
+
+// CheckEndpoints checks what --endpoint and the file of --endpoints name ("" is
+// none) as [New] does with a configuration.
+func CheckEndpoints(texts []string, file string, c *config.Config) error {
+	var fixed []pool.Member
+	var problems []error
+	for _, text := range texts {
+		m, err := ParseEndpoint(text)
+		fixed, problems = append(fixed, m), append(problems, err)
+	}
+	check := func(m []pool.Member) error {
+		return checkMembers(slices.Concat(fixed, m), !c.Events.Enabled || c.Events.Listen != "")
+	}
+	switch err := errors.Join(problems...); {
+	case err != nil:
+		return err
+	case file == "":
+		return check(nil)
+	}
+	return (&endpointsWatch{path: file, set: check}).load()
+}
+
+// checkMembers checks endpoints as a whole. They may have their engines connect for
+// KV events only where somebody listens, or nobody wants events.
+func checkMembers(members []pool.Member, inbound bool) error {
+	names := map[string]bool{}
+	for _, m := range members {
+		if names[m.Name] {
+			return fmt.Errorf("two endpoints have the name %q: explanations tell pods apart by their names", m.Name)
+		}
+		names[m.Name] = true
+		if m.Events == pool.EventsListen && !inbound {
+			return fmt.Errorf("endpoint %q: events: listen needs an address that engines connect to: set events.listen in the configuration", m.Name)
+		}
 	}
 	return nil
 }

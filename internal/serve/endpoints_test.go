@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -30,10 +31,17 @@ func TestParseEndpoint(t *testing.T) {
 		{text: "a=http://[::1]:8000", want: pool.Member{Name: "a", Address: "[::1]:8000", URL: "http://[::1]:8000"}},
 		{text: "http://10.0.0.1:8000", problem: "name=http://host:port"},
 		{text: "=http://10.0.0.1:8000", problem: "name=http://host:port"},
-		{text: "a=10.0.0.1:8000", problem: "a=10.0.0.1:8000"},
+		{text: "a=10.0.0.1:8000", problem: `endpoint "a": "10.0.0.1:8000" must have`},
 		{text: "a=https://10.0.0.1:8000", problem: "http://host:port"},
 		{text: "a=http://10.0.0.1:8000/v1", problem: "http://host:port"},
-		{text: "a=http://u:p@10.0.0.1:8000", problem: "http://host:port"},
+		{text: "a=http://u:p@10.0.0.1:8000", problem: `endpoint "a": "http://…@10.0.0.1:8000" must have the form http://host:port`},
+		{text: "a=u:p=@10.0.0.1:8000", problem: `endpoint "a": "…@10.0.0.1:8000" must`},
+		{text: "http://u:p@10.0.0.1", problem: `endpoint "http://…@10.0.0.1": must`},
+		{text: "a=http://:8000", problem: "http://host:port"},
+		{text: "a=http://h:65536", problem: "the port must be between 1 and 65535"},
+		{text: "a=http://h:0", problem: "the port must be between 1 and 65535"},
+		{text: "a\x1b[31m=http://h:1", problem: `name "a\x1b[31m" must be printable`},
+		{text: "a\xff=http://h:1", problem: "must be printable"},
 	} {
 		t.Run(tt.text, func(t *testing.T) {
 			got, err := ParseEndpoint(tt.text)
@@ -54,6 +62,9 @@ func TestParseEndpointsNamesThePlace(t *testing.T) {
 	for _, tt := range []struct{ name, text, problem string }{
 		{"unknown key", "endpoints: [{name: a, uri: http://h:1}]", "uri"},
 		{"no name", "endpoints: [{name: a, url: http://h:1}, {url: http://h:2}]", "endpoints[1]"},
+		{"a name without an end", "endpoints: [{name: " + strings.Repeat("a", 254) + ", url: http://h:1}]", "endpoints[0]: name must be at most 253 bytes long, got 254"},
+		{"fewer than no requests", "endpoints: [{name: a, url: http://h:1, maxRunning: -4}]", "endpoints[0]: maxRunning: must be at least 1"},
+		{"a password", "endpoints: [{name: a, url: 'http://u:p@h:1'}]", `endpoints[0]: "http://…@h:1" must`},
 		{"no URL", "endpoints: [{name: a}]", "endpoints[0]"},
 		{"no list", "endpoints: 7", "endpoints"},
 		{"engine of no name", "endpoints: [{name: a, url: http://h:1, engine: VLLM}]", `endpoints[0]: engine "VLLM": must be vllm, sglang or trtllm`},
@@ -74,15 +85,52 @@ func TestParseEndpointsNamesThePlace(t *testing.T) {
 }
 
 func TestParseEndpointsSources(t *testing.T) {
-	members, err := ParseEndpoints([]byte("endpoints: [{name: a, url: http://h:1, engine: sglang, gpuMetrics: https://h:9400/metrics, events: tcp://h:5557, replay: tcp://h:5657}, {name: b, url: http://h:2, events: 'off'}]"))
+	members, err := ParseEndpoints([]byte("endpoints: [{name: a, url: http://h:1, engine: sglang, gpuMetrics: https://h:9400/metrics, events: tcp://h:5557, replay: tcp://h:5657}, {name: b, url: http://h:2, events: 'off'}, {name: c, url: http://h:3, events: off}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if m := members[0]; m.Engine != "sglang" || m.GPUURL != "https://h:9400/metrics" {
 		t.Errorf("engine %q, GPU page %q", m.Engine, m.GPUURL)
 	}
-	if a, b := members[0], members[1]; a.Events != "tcp://h:5557" || a.Replay != "tcp://h:5657" || b.Events != pool.EventsOff {
-		t.Errorf("events at %q, replay at %q; events of the second at %q", a.Events, a.Replay, b.Events)
+	if a, b, c := members[0], members[1], members[2]; a.Events != "tcp://h:5557" || a.Replay != "tcp://h:5657" || b.Events != pool.EventsOff || c.Events != pool.EventsOff {
+		t.Errorf("events at %q, replay at %q; events of the others at %q and %q", a.Events, a.Replay, b.Events, c.Events)
+	}
+}
+
+// What --check-config says of endpoints is what the start would say.
+func TestCheckEndpoints(t *testing.T) {
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "endpoints.yaml")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	listening := config.Config{Events: config.Events{Enabled: true, Listen: "127.0.0.1:5557"}}
+	for _, tt := range []struct {
+		name    string
+		texts   []string
+		file    string
+		cfg     config.Config
+		problem string // "": none
+	}{
+		{name: "none"},
+		{name: "right", texts: []string{"a=http://h:1"}, file: file("endpoints: [{name: b, url: http://h:2}]")},
+		{name: "a wrong flag", texts: []string{"a=h:1"}, problem: `endpoint "a": "h:1" must`},
+		{name: "a wrong file", file: file("endpoints: [{name: b}]"), problem: "endpoints[0]"},
+		{name: "no file", file: filepath.Join(t.TempDir(), "none"), problem: "no such file"},
+		{name: "a directory", file: t.TempDir(), problem: "is not a file"},
+		{name: "a device", file: os.DevNull, problem: "is not a file"},
+		{name: "one name twice", texts: []string{"a=http://h:1"}, file: file("endpoints: [{name: a, url: http://h:2}]"), problem: `two endpoints have the name "a"`},
+		{name: "nobody listens", file: file("endpoints: [{name: a, url: http://h:2, events: listen}]"), cfg: config.Default(), problem: "set events.listen"},
+		{name: "somebody listens", file: file("endpoints: [{name: a, url: http://h:2, events: listen}]"), cfg: listening},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := CheckEndpoints(tt.texts, tt.file, &tt.cfg)
+			if (err == nil) != (tt.problem == "") || err != nil && !strings.Contains(err.Error(), tt.problem) {
+				t.Errorf("error %v, want one with %q", err, tt.problem)
+			}
+		})
 	}
 }
 

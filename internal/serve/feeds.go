@@ -52,6 +52,9 @@ func (s *Server) streams() []telemetry.PodStreams {
 
 // checkEvents checks where an endpoint's KV events are said to be.
 func checkEvents(m *pool.Member) error {
+	if m.Events == "false" { // YAML's off without quotes
+		m.Events = pool.EventsOff
+	}
 	switch m.Events {
 	case "", pool.EventsOff:
 		if m.Replay != "" {
