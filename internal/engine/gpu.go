@@ -85,10 +85,10 @@ type gpuPage struct {
 func (p gpuPage) read() GPU {
 	return GPU{
 		Utilization:     p.utilization(),
-		Temperature:     p.fold(gpuTemperature, math.Max),
+		Temperature:     p.worst(gpuTemperature, math.Max),
 		DoubleBitErrors: p.fold(gpuDoubleBit, sum),
 		SingleBitErrors: p.fold(gpuSingleBit, sum),
-		XID:             p.fold(gpuXID, health.WorseXID),
+		XID:             p.worst(gpuXID, health.WorseXID),
 		Throttled:       p.fold(gpuThrottled, bitsOfBoth),
 		MemoryUsed:      p.fold(gpuMemoryUsed, sum),
 		MemoryFree:      p.fold(gpuMemoryFree, sum),
@@ -126,11 +126,43 @@ func (p gpuPage) fold(names []string, fold func(a, b float64) float64) Value {
 	if reason != "" {
 		return unknown(name, reason)
 	}
-	v := known(name, values[0])
+	v := gpuValue(name, values[0])
 	for _, next := range values[1:] {
-		v = combine(v, known(name, next), fold)
+		v = combine(v, gpuValue(name, next), fold)
 	}
 	return v
+}
+
+// worst is as fold, of those GPUs of which the field is known, if any is: another
+// one does not hide what is wrong with them.
+func (p gpuPage) worst(names []string, worse func(a, b float64) float64) Value {
+	v := p.fold(names, worse)
+	if v.Known {
+		return v
+	}
+	name, values, _ := p.values(names)
+	for _, next := range values {
+		switch next := gpuValue(name, next); {
+		case !next.Known:
+		case v.Known:
+			v = combine(v, next, worse)
+		default:
+			v = next
+		}
+	}
+	return v
+}
+
+// leastBlank is the least of the numbers by which DCGM says that a GPU does not
+// have a field, or has nothing to say (DCGM_INT32_BLANK in dcgm_structs.h; those of
+// the other types are greater). No field that is read gets as far.
+const leastBlank = 0x7ffffff0
+
+func gpuValue(name string, v float64) Value {
+	if v >= leastBlank && !math.IsInf(v, 0) {
+		return unknown(name, name+" is blank")
+	}
+	return known(name, v)
 }
 
 // values are a field of the pod's GPUs, under the first name that the page has;

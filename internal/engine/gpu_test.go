@@ -89,6 +89,39 @@ func TestGravestDriverError(t *testing.T) {
 	}
 }
 
+// What a GPU does not have is not a number, and hides no other GPU's trouble.
+func TestBlanks(t *testing.T) {
+	const temperature, errors, free = "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_FB_FREE"
+	for name, blank := range map[string]string{
+		"32 bits": "2147483632", "32 bits, not supported": "2147483634", "64 bits": "9223372036854775792", "a float": "140737488355328",
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := func(name, first string) string {
+				return fmt.Sprintf("%s{gpu=\"0\"} %s\n%s{gpu=\"1\"} %s\n", name, first, name, blank)
+			}
+			read := func(text string) GPU {
+				g, err := ReadGPU(strings.NewReader(text), textPlain, "pod-a", Limits{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return g
+			}
+			g := read(page(temperature, "91") + page(errors, "2") + page(free, "2000") + page("DCGM_FI_DEV_XID_ERRORS", "79"))
+			for _, v := range []struct{ got, want Value }{
+				{g.Temperature, val(temperature, 91)}, {g.XID, val("DCGM_FI_DEV_XID_ERRORS", 79)},
+				{g.DoubleBitErrors, unknown(errors, errors+" is blank")}, {g.MemoryFree, unknown(free, free+" is blank")},
+			} {
+				if v.got != v.want {
+					t.Errorf("%+v, want %+v", v.got, v.want)
+				}
+			}
+			if g = read(page(temperature, blank)); g.Temperature != unknown(temperature, temperature+" is blank") {
+				t.Errorf("the temperature of blanks is %+v", g.Temperature)
+			}
+		})
+	}
+}
+
 func TestUtilization(t *testing.T) {
 	const name = "DCGM_FI_DEV_GPU_UTIL"
 	tests := []struct {
@@ -99,7 +132,8 @@ func TestUtilization(t *testing.T) {
 		{"nobody says whose", name + "{gpu=\"0\"} 10\n" + name + "{gpu=\"1\",pod=\"\"} 20\n", val(name, 0.15)},
 		{"some say whose", name + "{gpu=\"0\"} 10\n" + name + "{gpu=\"1\",pod=\"pod-a\"} 20\n", val(name, 0.2)},
 		{"renamed", name + "{exported_pod=\"pod-a\",pod=\"dcgm-exporter-x\"} 30\n" + name + "{exported_pod=\"pod-b\",pod=\"dcgm-exporter-x\"} 90\n", val(name, 0.3)},
-		{"not known to the driver", name + " 9223372036854775792\n", unknown(name, name+" is above 100 (9.223372036854776e+18)")},
+		{"not known to the driver", name + " 9223372036854775792\n", unknown(name, name+" is blank")},
+		{"more than all of it", name + " 101\n", unknown(name, name+" is above 100 (101)")},
 		{"one GPU's is negative", name + "{gpu=\"0\"} 10\n" + name + "{gpu=\"1\"} -1\n", unknown(name, name+" is negative (-1)")},
 		{"absent", "up 1\n", unknown("", "page has no "+name)},
 		{"malformed", name + " many\n", unknown("", `page is malformed: expected float as value, got "many"`)},
