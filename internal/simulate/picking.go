@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -30,7 +31,7 @@ type picking struct {
 	byName  map[string]int
 	feeds   []*feed // of KV events, by pod; nil when there are none
 	sent    []sent  // reports, by pod
-	oracle  bool    // knows everything at the moment of a pick
+	oracle  bool    // knows caches and queues as they are at the moment of a pick
 
 	memory  []uint32
 	request request.Request
@@ -73,7 +74,7 @@ func newPicking(r *run, w score.Weights, oracle bool) (*picking, error) {
 	})
 	var err error
 	k.picker, err = picker.New(picker.Config{
-		Pool: k.pool, Tree: k.tree, Recorder: unrecorded{}, Clock: k.clock, Weights: w, BlockSize: vllm.TokensPerBlock,
+		Pool: k.pool, Tree: k.tree, Recorder: cmp.Or[picker.Recorder](r.cfg.Recorder, unrecorded{}), Clock: k.clock, Weights: w, BlockSize: vllm.TokensPerBlock,
 		Random: rand.NewPCG(r.cfg.Seed, 1), Hasty: true,
 	})
 	if err != nil {
@@ -111,7 +112,7 @@ func (k *picking) join() error {
 	}
 	for _, p := range k.run.pods {
 		k.targets = append(k.targets, byName[p.Name])
-		if k.run.cfg.Profile.Cache == byEvents {
+		if k.oracle || k.run.cfg.Profile.Cache == byEvents {
 			f, err := k.listen(byName[p.Name])
 			if err != nil {
 				return err
@@ -139,7 +140,6 @@ func (k *picking) wants() (every [podAlarms]time.Duration) {
 func (k *picking) route(j *job) {
 	if k.oracle {
 		for _, p := range k.run.pods {
-			k.hear(alarmGPU, p)
 			k.hear(alarmMetrics, p)
 		}
 	}

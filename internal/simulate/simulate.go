@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/eppctl/eppctl/internal/picker"
 )
 
 // Config is what a simulation needs.
@@ -24,6 +26,9 @@ type Config struct {
 	// Progress is called for each request that has arrived under one of the policies,
 	// from several goroutines; nil: never.
 	Progress func()
+	// Recorder keeps what the picker decides, under policies that are its own; nil:
+	// nobody does. It is meant for a run of one policy.
+	Recorder picker.Recorder
 }
 
 // Runs are what came of each policy, in their order.
