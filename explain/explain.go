@@ -46,7 +46,7 @@ func Explain(rec *Record, opt Options) *Report {
 	}
 	report.Flips = r.flips(order, opt)
 	if r.in != nil && rec.Origin == nil {
-		report.Analysis = analyse(r.in.Weights)
+		report.Analysis = Analyse(r.in.Weights)
 	}
 	report.Outcome = outcomeOf(rec)
 	report.Ladder = LadderOf(rec, opt.Earlier)

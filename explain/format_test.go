@@ -16,7 +16,7 @@ func TestDominanceText(t *testing.T) {
 		"a lead of more than 63.4 points in cache match always wins between eligible pods":     score.Default(),
 		"a lead of more than 0.0 points in cache match always wins between eligible pods":      {Cache: 1, MaxQueue: 20, MaxUtilization: 1},
 	} {
-		if got := analyse(&w).Dominance.text(); got != want {
+		if got := Analyse(&w).Dominance.Text(); got != want {
 			t.Errorf("dominance = %q, want %q", got, want)
 		}
 	}

@@ -52,7 +52,8 @@ type Equivalent struct {
 // percentage points, as in the seed document's table.
 const equivalentTo = 0.10
 
-func analyse(w *score.Weights) *Analysis {
+// Analyse says what follows from weights.
+func Analyse(w *score.Weights) *Analysis {
 	a := &Analysis{}
 	units := map[string]string{}
 	for _, s := range score.Gradient(w) {

@@ -25,13 +25,14 @@ func (r *Report) writeWeights(p *page) {
 	if r.Analysis == nil {
 		return
 	}
-	p.fact(Plain, "dominance", r.Analysis.Dominance.text())
+	p.fact(Plain, "dominance", r.Analysis.Dominance.Text())
 	if p.opt.Wide {
 		r.Analysis.write(p)
 	}
 }
 
-func (d *Dominance) text() string {
+// Text says in words when cache decides alone.
+func (d *Dominance) Text() string {
 	switch {
 	case d.WithCutoff == nil:
 		return "cache never dominates: it has no weight"
