@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/eppctl/eppctl/explain"
@@ -17,9 +18,8 @@ type topPrinter struct {
 	server  string
 	once    bool
 
-	table *cli.Table
-	err   error // of writing
-	down  error // why the last one is of nobody
+	err  error // of writing
+	down error // why the last one is of nobody
 }
 
 // errPrinted ends the following after one snapshot.
@@ -60,9 +60,9 @@ func (p *topPrinter) print(s *explain.Snapshot) error {
 		return p.printer.Document(s)
 	case cli.FormatJSONL:
 		return p.printer.Line(s)
-	case cli.FormatTable, cli.FormatWide, cli.FormatText, cli.FormatName:
+	default:
+		return p.pods(s)
 	}
-	return p.pods(s)
 }
 
 // pods prints the verdict and the table.
@@ -73,10 +73,8 @@ func (p *topPrinter) pods(s *explain.Snapshot) error {
 		tone = cli.Warn
 	}
 	if !p.printer.NoHeaders {
-		text := streams.Time(s.Time) + "  " + s.Verdict.Code + ": " + s.Verdict.Message
-		for _, e := range s.Verdict.Evidence {
-			text += "; " + e
-		}
+		said := append([]string{s.Verdict.Code + ": " + s.Verdict.Message}, s.Verdict.Evidence...)
+		text := streams.Time(s.Time) + "  " + strings.Join(said, "; ")
 		fmt.Fprintln(streams.Out, streams.Paint(tone, cli.Sanitize(text)))
 	}
 	if len(s.Pods) == 0 {

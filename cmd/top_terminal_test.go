@@ -22,7 +22,7 @@ func openTerminal(t *testing.T) *terminal {
 	}
 	term := &terminal{t, filepath.Join(t.TempDir(), "tmux")}
 	term.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "env PS1='shell$ ' TERM=screen-256color bash --norc --noprofile -i")
-	t.Cleanup(func() { _ = exec.Command("tmux", "-S", term.socket, "kill-server").Run() }) //nolint:noctx // the test's own has ended
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", term.socket, "kill-server").Run() })
 	term.tmux("set-option", "-g", "escape-time", "0")
 	term.sees("shell$")
 	return term

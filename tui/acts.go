@@ -219,10 +219,7 @@ func (m *Model) resort() { m.pods.sortAt(m.snap.Pods, m.window, m.opt.Now(), tru
 
 func (m *Model) sortNext(by int) tea.Cmd {
 	names := sortable()
-	k := slices.Index(names, m.pods.by())
-	if k < 0 {
-		k = 0 // by name
-	}
+	k := max(slices.Index(names, m.pods.by()), 0) // else by name, which is the first
 	m.pods.sort = names[(k+by+len(names))%len(names)]
 	m.pods.reverse = false
 	m.resort()

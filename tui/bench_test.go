@@ -71,7 +71,7 @@ func BenchmarkTrial(b *testing.B) {
 	for len(many) < maxTried {
 		many = append(many, list...)
 	}
-	knobs := knobsOf(&list[0].Weights, false)
+	knobs := knobsOf(&list[0].Weights)
 	turn(knobs, 2, 4)
 	for b.Loop() {
 		try(many[:maxTried], knobs)

@@ -39,48 +39,76 @@ type podCell struct {
 // Columns are those of the pods table, in their order. The order of leaving follows
 // from what one looks at first.
 var columns = []Column{
-	{Name: "POD", Help: "its name, cut in the middle where there is no room", width: 8, cell: podName,
+	{
+		Name: "POD", Help: "its name, cut in the middle where there is no room", width: 8, cell: podName,
 		text: func(p *explain.PodSnapshot) string { return p.Pod },
-		sum:  func(t *podSum, _ *styles) string { return t.name() }},
-	{Name: "STATE", Help: "OK, HOT (far more than its share, and slow for it), FULL (its queue), STALE (old figures), SICK (health below 0.7), DOWN (kept out by health), DRAIN, NOTREADY, GONE (left, still has requests), UNKNOWN",
+		sum:  func(t *podSum, _ *styles) string { return t.name() },
+	},
+	{
+		Name: "STATE", Help: "OK, HOT (far more than its share, and slow for it), FULL (its queue), STALE (old figures), SICK (health below 0.7), DOWN (kept out by health), DRAIN, NOTREADY, GONE (left, still has requests), UNKNOWN",
 		width: 8, cell: podState, text: func(p *explain.PodSnapshot) string { return p.State },
-		sum: func(t *podSum, _ *styles) string { return fmt.Sprintf("%d ok", t.ok) }},
-	{Name: "PICKS", Help: "its share of the picks in the window; much more than the others is worth a look", width: 10, leave: 1, cell: podPicks,
+		sum: func(t *podSum, _ *styles) string { return fmt.Sprintf("%d ok", t.ok) },
+	},
+	{
+		Name: "PICKS", Help: "its share of the picks in the window; much more than the others is worth a look", width: 10, leave: 1, cell: podPicks,
 		value: pickCount,
-		sum:   func(t *podSum, st *styles) string { return st.fit(st.percent(t.share), 4, true) }},
-	{Name: "CACHE", Help: "blocks of prompts that it is known to hold, and the share of prompt tokens that its engine found in its cache; higher is better", width: 15, leave: 3, cell: podCache,
+		sum:   func(t *podSum, st *styles) string { return st.fit(st.percent(t.share), 4, true) },
+	},
+	{
+		Name: "CACHE", Help: "blocks of prompts that it is known to hold, and the share of prompt tokens that its engine found in its cache; higher is better", width: 15, leave: 3, cell: podCache,
 		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.CacheHitRatio },
-		sum:   func(t *podSum, st *styles) string { return st.fit(st.wholeOf(t.blocks), 5, true) }},
-	{Name: "QUEUE", Help: "requests that wait there, and picks that its figures can't show yet, of the limit; lower is better", width: 9, leave: 2, cell: podQueue,
+		sum:   func(t *podSum, st *styles) string { return st.fit(st.wholeOf(t.blocks), 5, true) },
+	},
+	{
+		Name: "QUEUE", Help: "requests that wait there, and picks that its figures can't show yet, of the limit; lower is better", width: 9, leave: 2, cell: podQueue,
 		value: func(p *explain.PodSnapshot, _ int) *float64 { return new(depth(&p.Queue)) },
-		sum:   func(t *podSum, st *styles) string { return st.fit(amount(t.depth), 3, true) }},
-	{Name: "LOAD", Help: "how busy it is, 100% is all; lower is better for the next request", width: 4, right: true, leave: 4, cell: podLoad,
+		sum:   func(t *podSum, st *styles) string { return st.fit(amount(t.depth), 3, true) },
+	},
+	{
+		Name: "LOAD", Help: "how busy it is, 100% is all; lower is better for the next request", width: 4, right: true, leave: 4, cell: podLoad,
 		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.Load },
-		sum:   func(t *podSum, st *styles) string { return st.percent(t.load) }},
-	{Name: "HEALTH", Help: "1.00 is well, below 0.30 it gets no requests", width: 6, right: true, leave: 5, cell: podHealth,
-		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.Health }},
-	{Name: "LORA", Help: "LoRA adapters that are loaded, of its slots", width: 5, right: true, leave: 7, cell: podLora,
+		sum:   func(t *podSum, st *styles) string { return st.percent(t.load) },
+	},
+	{
+		Name: "HEALTH", Help: "1.00 is well, below 0.30 it gets no requests", width: 6, right: true, leave: 5, cell: podHealth,
+		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.Health },
+	},
+	{
+		Name: "LORA", Help: "LoRA adapters that are loaded, of its slots", width: 5, right: true, leave: 7, cell: podLora,
 		value: func(p *explain.PodSnapshot, _ int) *float64 { return adapterCount(p) },
-		sum:   func(t *podSum, st *styles) string { return st.wholeOf(t.adapters) }},
-	{Name: "AGE", Help: "how old its figures are; routing by old ones is routing blind", width: 5, right: true, leave: 6, cell: podAge,
+		sum:   func(t *podSum, st *styles) string { return st.wholeOf(t.adapters) },
+	},
+	{
+		Name: "AGE", Help: "how old its figures are; routing by old ones is routing blind", width: 5, right: true, leave: 6, cell: podAge,
 		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.AgeSeconds },
-		sum:   func(t *podSum, st *styles) string { return st.age(t.age) }},
-	{Name: "EVENTS", Help: "KV events a second, or what is wrong with their stream", width: 8, right: true, leave: 9, cell: podEvents, Wide: true,
+		sum:   func(t *podSum, st *styles) string { return st.age(t.age) },
+	},
+	{
+		Name: "EVENTS", Help: "KV events a second, or what is wrong with their stream", width: 8, right: true, leave: 9, cell: podEvents, Wide: true,
 		value: func(p *explain.PodSnapshot, _ int) *float64 { return eventRate(p) },
-		sum:   func(t *podSum, st *styles) string { return st.rate(t.events) }},
-	{Name: "TTFT95", Help: "time to the first token, of 95 in 100 requests of the last minute; lower is better", width: 6, right: true, leave: 10, Wide: true,
+		sum:   func(t *podSum, st *styles) string { return st.rate(t.events) },
+	},
+	{
+		Name: "TTFT95", Help: "time to the first token, of 95 in 100 requests of the last minute; lower is better", width: 6, right: true, leave: 10, Wide: true,
 		cell:  func(c *podCell) []span { return []span{{text: c.st.latency(c.p.TTFTP95)}} },
-		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.TTFTP95 }},
-	{Name: "RUN", Help: "requests that run there, as its engine says", width: 4, right: true, leave: 11, Wide: true,
+		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.TTFTP95 },
+	},
+	{
+		Name: "RUN", Help: "requests that run there, as its engine says", width: 4, right: true, leave: 11, Wide: true,
 		cell:  func(c *podCell) []span { return []span{{text: c.st.amountOf(c.p.Running)}} },
 		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.Running },
-		sum:   func(t *podSum, st *styles) string { return st.amountOf(t.running) }},
-	{Name: "KV", Help: "how full the engine's cache is: room, not reuse; near 100% it evicts", width: 4, right: true, leave: 12, Wide: true,
+		sum:   func(t *podSum, st *styles) string { return st.amountOf(t.running) },
+	},
+	{
+		Name: "KV", Help: "how full the engine's cache is: room, not reuse; near 100% it evicts", width: 4, right: true, leave: 12, Wide: true,
 		cell:  func(c *podCell) []span { return []span{{text: c.st.percent(c.p.KVUsage)}} },
-		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.KVUsage }},
+		value: func(p *explain.PodSnapshot, _ int) *float64 { return p.KVUsage },
+	},
 	{Name: "HISTORY", Help: "a figure of the last minutes, of which m chooses", width: 16, leave: 13, cell: podHistory},
-	{Name: "WHY", Help: "why it is in its state", width: 24, leave: 14, Wide: true,
-		cell: func(c *podCell) []span { return []span{{faint, c.p.Reason}} }},
+	{
+		Name: "WHY", Help: "why it is in its state", width: 24, leave: 14, Wide: true,
+		cell: func(c *podCell) []span { return []span{{faint, c.p.Reason}} },
+	},
 }
 
 func podName(c *podCell) []span { return []span{{strong, c.p.Pod}} }

@@ -181,6 +181,7 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 		m.move(-lines)
 	case tea.MouseWheelDown:
 		m.move(lines)
+	default: // a wheel that goes sideways
 	}
 	return nil
 }

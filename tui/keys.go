@@ -37,25 +37,39 @@ func actions() []action {
 
 func lookKeys() []action {
 	return []action{
-		{Binding: bind("/", "show the pods and decisions with these words only; esc clears", "/"), short: "filter", footer: 1, group: "Look",
-			do: func(m *Model) tea.Cmd { return m.ask('/', m.pods.filter) }},
-		{Binding: bind("enter", "all that is known of the pod", "enter"), short: "pod", footer: 3, group: "Look",
-			panes: []pane{panePods}, blocked: (*Model).noPod, do: func(m *Model) tea.Cmd { return m.openPane(paneDetail) }},
+		{
+			Binding: bind("/", "show the pods and decisions with these words only; esc clears", "/"), short: "filter", footer: 1, group: "Look",
+			do: func(m *Model) tea.Cmd { return m.ask('/', m.pods.filter) },
+		},
+		{
+			Binding: bind("enter", "all that is known of the pod", "enter"), short: "pod", footer: 3, group: "Look",
+			panes: []pane{panePods}, blocked: (*Model).noPod, do: func(m *Model) tea.Cmd { return m.openPane(paneDetail) },
+		},
 		{Binding: bind("enter", "explain the decision", "enter"), group: "Look", panes: []pane{paneFeed}, blocked: (*Model).noDecision, do: (*Model).explain},
-		{Binding: bind("e", "explain the decision, or the newest one for the pod", "e"), short: "explain", footer: 4, group: "Look",
-			blocked: (*Model).noDecision, do: (*Model).explain},
-		{Binding: bind("w", "try other weights on the recorded decisions", "w"), short: "what-if", footer: 5, group: "Look",
-			blocked: (*Model).noWeights, do: (*Model).whatIfOpen},
-		{Binding: bind("v", "go to the pod of the verdict, and to what it rests on", "v"), group: "Look",
-			blocked: (*Model).noVerdict, do: (*Model).prove},
+		{
+			Binding: bind("e", "explain the decision, or the newest one for the pod", "e"), short: "explain", footer: 4, group: "Look",
+			blocked: (*Model).noDecision, do: (*Model).explain,
+		},
+		{
+			Binding: bind("w", "try other weights on the recorded decisions", "w"), short: "what-if", footer: 5, group: "Look",
+			blocked: (*Model).noWeights, do: (*Model).whatIfOpen,
+		},
+		{
+			Binding: bind("v", "go to the pod of the verdict, and to what it rests on", "v"), group: "Look",
+			blocked: (*Model).noVerdict, do: (*Model).prove,
+		},
 		{Binding: bind("l", "which pods have which LoRA adapter", "l"), group: "Look", do: func(m *Model) tea.Cmd { return m.openPane(paneAdapters) }},
 		{Binding: bind("i", "the cache index, and the events that feed it", "i"), group: "Look", do: func(m *Model) tea.Cmd { return m.openPane(paneIndex) }},
-		{Binding: bind("m", "the next figure for the history of the pods", "m"), group: "Look",
-			do: func(m *Model) tea.Cmd { m.metric = (m.metric + 1) % len(metrics); return nil }},
+		{
+			Binding: bind("m", "the next figure for the history of the pods", "m"), group: "Look",
+			do: func(m *Model) tea.Cmd { m.metric = (m.metric + 1) % len(metrics); return nil },
+		},
 		{Binding: bind("y", "copy the pod, the request ID, the command, or the tried weights", "y"), group: "Look", blocked: (*Model).noCopy, do: (*Model).copy},
 		{Binding: bind("ctrl-s", "save a report: the snapshot and the decisions, as JSON Lines", "ctrl+s"), group: "Look", blocked: (*Model).noSave, do: (*Model).save},
-		{Binding: bind(":", "a command: goto ID, pod NAME, interval 2s, window 5m, sort COLUMN", ":"), group: "Look",
-			do: func(m *Model) tea.Cmd { return m.ask(':', "") }},
+		{
+			Binding: bind(":", "a command: goto ID, pod NAME, interval 2s, window 5m, sort COLUMN", ":"), group: "Look",
+			do: func(m *Model) tea.Cmd { return m.ask(':', "") },
+		},
 		{Binding: bind("?", "this page", "?"), short: "help", footer: 7, group: "Look", do: func(m *Model) tea.Cmd { return m.openPane(paneHelp) }},
 	}
 }
@@ -94,10 +108,14 @@ func orderKeys() []action {
 		}
 	}
 	return []action{
-		{Binding: bind("s", "sort by the next column", "s"), short: "sort", footer: 2, group: "Order and time", panes: []pane{panePods},
-			do: func(m *Model) tea.Cmd { return m.sortNext(1) }},
-		{Binding: bind("S", "sort by the column before", "S"), group: "Order and time", panes: []pane{panePods},
-			do: func(m *Model) tea.Cmd { return m.sortNext(-1) }},
+		{
+			Binding: bind("s", "sort by the next column", "s"), short: "sort", footer: 2, group: "Order and time", panes: []pane{panePods},
+			do: func(m *Model) tea.Cmd { return m.sortNext(1) },
+		},
+		{
+			Binding: bind("S", "sort by the column before", "S"), group: "Order and time", panes: []pane{panePods},
+			do: func(m *Model) tea.Cmd { return m.sortNext(-1) },
+		},
 		{Binding: bind("r", "the other way round", "r"), group: "Order and time", panes: []pane{panePods}, do: func(m *Model) tea.Cmd {
 			m.pods.reverse = !m.pods.reverse
 			m.resort()

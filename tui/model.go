@@ -213,8 +213,7 @@ func (m *Model) show(s *explain.Snapshot) {
 	now := m.opt.Now()
 	m.snap, m.got = s, now
 	m.window = min(m.window, max(len(s.Windows)-1, 0))
-	foreign := s.Source != "" && len(s.Router.Weights.Custom) > 0 && s.Router.Weights.Cache+s.Router.Weights.Load+s.Router.Weights.Queue == 0
-	m.whatIf.sync(&s.Router.Weights, foreign)
+	m.whatIf.sync(&s.Router.Weights)
 	m.pods.strip = m.strip()
 	m.pods.sortAt(s.Pods, m.window, now, false)
 }

@@ -89,6 +89,9 @@ func renderIndex(snap *explain.Snapshot, scroll, w, h int, st *styles) []string 
 	for i := range snap.Pods {
 		lines = append(lines, st.draw(w, indexSpans(&snap.Pods[i], st)...))
 	}
+	for _, what := range snap.Missing {
+		lines = append(lines, st.draw(w, span{faint, " not known here: " + what}))
+	}
 	return scrolled(lines, scroll, w, h)
 }
 

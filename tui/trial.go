@@ -20,9 +20,11 @@ type knob struct {
 	free     bool // the weights of that picker need no sum
 }
 
-// knobsOf are the weights in force.
-func knobsOf(w *explain.Weights, foreign bool) []knob {
+// knobsOf are the weights in force. Without one of the built-in ones they are another
+// picker's, which need no sum; without any they are not known.
+func knobsOf(w *explain.Weights) []knob {
 	var knobs []knob
+	foreign := w.Cache+w.Load+w.Queue+w.Health+w.Adapter == 0
 	if !foreign {
 		for i, v := range []float64{w.Cache, w.Load, w.Queue, w.Health, w.Adapter} {
 			knobs = append(knobs, knob{key: score.WeightKeys()[i], now: v, try: v})

@@ -75,8 +75,9 @@ func (m *Model) draw(r rect) []string {
 		return renderWhy(&m.why, focused, r.w, r.h, m.st)
 	case paneWhatIf:
 		return renderWhatIf(&m.whatIf, focused, r.w, r.h, m.st)
+	default:
+		return m.drawOpen(r, st)
 	}
-	return m.drawOpen(r, st)
 }
 
 // drawOpen draws what opens in place of the overview.

@@ -22,11 +22,11 @@ type whatIfState struct {
 }
 
 // sync takes the weights in force from a snapshot, as long as nothing is tried.
-func (s *whatIfState) sync(w *explain.Weights, foreign bool) {
-	if s.records != nil || changed(s.knobs) {
+func (s *whatIfState) sync(w *explain.Weights) {
+	if changed(s.knobs) {
 		return
 	}
-	if next := knobsOf(w, foreign); len(next) > 0 {
+	if next := knobsOf(w); len(next) > 0 {
 		s.knobs, s.at = next, min(s.at, len(next)-1)
 	}
 }

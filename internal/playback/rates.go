@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/score"
 )
 
 // The place of the window that pods are counted in.
@@ -72,40 +73,46 @@ func count(s *explain.Snapshot, span []*explain.Record, t time.Time) {
 func (w *tally) decided(rec *explain.Record, p *explain.PodSnapshot, k int) {
 	w.Decisions++
 	row := explain.Summarize(rec)
-	switch rec.Result.Refused {
-	case "":
-	case "saturated":
+	for flag, counter := range map[string]*int{explain.FlagRefused: &w.Refused, explain.FlagRelaxed: &w.Relaxed, explain.FlagTie: &w.Ties} {
+		if slices.Contains(row.Flags, flag) {
+			*counter++
+		}
+	}
+	if rec.Result.Refused == score.Saturated.String() {
 		w.Shed++
-		fallthrough
-	default:
-		w.Refused++
-	}
-	if rec.Result.Relaxed {
-		w.Relaxed++
-	}
-	if slices.Contains(row.Flags, explain.FlagTie) {
-		w.Ties++
 	}
 	w.took = append(w.took, rec.Timings.Total)
-	if at := rec.Result.Index; at >= 0 && at < len(rec.Candidates) {
-		c := &rec.Candidates[at]
-		if held := c.Cache.Value; held != nil && rec.Request.Blocks > 0 {
-			w.match = append(w.match, *held/float64(rec.Request.Blocks))
-		}
-		if rec.Request.Adapter != "" && c.Adapters.State == "known" && !c.Adapters.Match {
-			w.AdapterLoads++
-			if p != nil && k == midWindow {
-				p.Adapters.Loads++
-			}
-		}
-	}
+	loads := w.picked(rec)
 	if p == nil {
 		return
 	}
 	p.Picks[k]++
-	if k == midWindow && row.DecidedBy != "" {
+	if k != midWindow {
+		return
+	}
+	if loads {
+		p.Adapters.Loads++
+	}
+	if row.DecidedBy != "" {
 		p.DecidedBy[row.DecidedBy]++
 	}
+}
+
+// picked counts what the picked pod was like, and reports whether it has to load an
+// adapter for it.
+func (w *tally) picked(rec *explain.Record) (loads bool) {
+	at := rec.Result.Index
+	if at < 0 || at >= len(rec.Candidates) {
+		return false
+	}
+	c := &rec.Candidates[at]
+	if held := c.Cache.Value; held != nil && rec.Request.Blocks > 0 {
+		w.match = append(w.match, *held/float64(rec.Request.Blocks))
+	}
+	if loads = rec.Request.Adapter != "" && c.Adapters.State == score.Known.String() && !c.Adapters.Match; loads {
+		w.AdapterLoads++
+	}
+	return loads
 }
 
 // ended counts a request that ended in the window.
