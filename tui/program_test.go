@@ -10,8 +10,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/eppctl/eppctl/explain"
 )
 
 // An idle dashboard asks at its interval and no more, for ten minutes.
