@@ -18,7 +18,7 @@ func (st *styles) fact(w int, name string, value ...span) string {
 // renderDetail draws all that is known of one pod.
 func renderDetail(p *explain.PodSnapshot, d *podsData, w, h int, st *styles) []string {
 	if p == nil {
-		return fill([]string{st.heading("POD", true, w), st.draw(w, span{text: " that pod has left"})}, w, h)
+		return fill([]string{st.heading("POD", true, w), st.draw(w, span{text: " no pod is there"})}, w, h)
 	}
 	lines := []string{st.heading("POD "+st.clean(p.Pod), true, w, span{faint, p.Endpoint})}
 	state := []span{{stateTone(p.State), p.State}}

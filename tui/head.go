@@ -40,7 +40,11 @@ func renderTitle(d headData, w int, st *styles) []string {
 	}
 	r := &d.snap.Router
 	left := []span{{strong, " eppctl top"}}
-	for _, part := range []string{r.Models, r.Pool, r.Replica, r.Server} {
+	scale := ""
+	if d.snap.TimeScale != 0 && d.snap.TimeScale != 1 {
+		scale = fmt.Sprintf("time x%g", d.snap.TimeScale)
+	}
+	for _, part := range []string{r.Models, scale, r.Pool, r.Replica, r.Server} {
 		if part != "" {
 			left = append(left, span{text: "  " + part})
 		}
