@@ -108,8 +108,10 @@ func TestBlanks(t *testing.T) {
 			}
 			g := read(page(temperature, "91") + page(errors, "2") + page(free, "2000") + page("DCGM_FI_DEV_XID_ERRORS", "79"))
 			for _, v := range []struct{ got, want Value }{
-				{g.Temperature, val(temperature, 91)}, {g.XID, val("DCGM_FI_DEV_XID_ERRORS", 79)},
-				{g.DoubleBitErrors, unknown(errors, errors+" is blank")}, {g.MemoryFree, unknown(free, free+" is blank")},
+				{g.Temperature, val(temperature, 91)},
+				{g.XID, val("DCGM_FI_DEV_XID_ERRORS", 79)},
+				{g.DoubleBitErrors, unknown(errors, errors+" is blank")},
+				{g.MemoryFree, unknown(free, free+" is blank")},
 			} {
 				if v.got != v.want {
 					t.Errorf("%+v, want %+v", v.got, v.want)
