@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
@@ -17,10 +18,14 @@ import (
 type Pickers struct {
 	clients []*admin.Client
 	opts    Options
+	grace   time.Duration // that the others have once one has answered
 }
 
 // NewPickers asks these. They stay the caller's to close.
-func NewPickers(clients []*admin.Client, opts Options) *Pickers { return &Pickers{clients, opts} }
+func NewPickers(clients []*admin.Client, opts Options) *Pickers {
+	const grace = 10 * time.Second // a replica that hangs must not hold up the others' answer
+	return &Pickers{clients, opts, grace}
+}
 
 // Find implements [Source]. Errors are those of [admin.Client], of the picker that
 // tells most.
@@ -93,9 +98,16 @@ func newestOf(hits []hit) int {
 // aside those where others only begin so.
 func (p *Pickers) ask(ctx context.Context, id string) ([]hit, error) {
 	answers, errs := make([]*admin.DecisionLookup, len(p.clients)), make([]error, len(p.clients))
+	all := p.together(ctx)
+	defer all.stop()
 	var wg sync.WaitGroup
 	for i, client := range p.clients {
-		wg.Go(func() { answers[i], errs[i] = client.Decision(ctx, id, 1) })
+		wg.Go(func() {
+			answers[i], errs[i] = client.Decision(all.ctx[i], id, 1)
+			if !unreachable(errs[i]) {
+				all.answered(i)
+			}
+		})
 	}
 	wg.Wait()
 	var exact, begins []hit
@@ -170,7 +182,8 @@ func unreachable(err error) bool {
 // news while another has.
 func (p *Pickers) warn(errs []error) {
 	for _, err := range errs {
-		if _, absent := errors.AsType[*admin.NotFoundError](err); err != nil && !absent {
+		_, absent := errors.AsType[*admin.NotFoundError](err)
+		if err != nil && !absent && !errors.Is(err, context.Canceled) {
 			p.opts.warn("%v", err)
 		}
 	}
@@ -179,11 +192,13 @@ func (p *Pickers) warn(errs []error) {
 // Each implements [Source]: the lists of all pickers, merged by time.
 func (p *Pickers) Each(ctx context.Context, want Want, visit func(*explain.Record) error) (more bool, err error) {
 	limit := want.Limit
-	if limit > 0 {
-		want.Limit++ // one more shows that there are more
+	if want.Limit++; limit == 0 || want.Limit > admin.MaxLimit {
+		want.Limit = 0 // what is sent line by line has no limit; one more shows that there are more
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	lists, errs := make([]stream, len(p.clients)), make([]error, len(p.clients))
+	all := p.together(ctx)
+	defer all.stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
@@ -191,14 +206,7 @@ func (p *Pickers) Each(ctx context.Context, want Want, visit func(*explain.Recor
 		lists[i].next = make(chan *explain.Record)
 		wg.Go(func() {
 			defer close(lists[i].next)
-			errs[i] = client.Walk(ctx, want.Filter, func(rec *explain.Record) error {
-				select {
-				case lists[i].next <- rec:
-					return nil
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-			})
+			errs[i] = lists[i].fill(all.ctx[i], client, want.Filter, func() { all.answered(i) })
 		})
 	}
 	visited, last := 0, ""
@@ -207,6 +215,9 @@ func (p *Pickers) Each(ctx context.Context, want Want, visit func(*explain.Recor
 			continue // two addresses of one picker
 		}
 		if limit > 0 && visited == limit {
+			cancel()
+			wg.Wait()
+			p.warn(errs)
 			return true, nil
 		}
 		if err := visit(rec); err != nil {
@@ -229,6 +240,23 @@ func (p *Pickers) Each(ctx context.Context, want Want, visit func(*explain.Recor
 type stream struct {
 	next chan *explain.Record
 	head *explain.Record
+}
+
+// fill sends on what a picker lists; answered is called when it has begun to.
+func (s *stream) fill(ctx context.Context, client *admin.Client, f admin.Filter, answered func()) error {
+	err := client.Walk(ctx, f, func(rec *explain.Record) error {
+		answered()
+		select {
+		case s.next <- rec:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err == nil {
+		answered()
+	}
+	return err
 }
 
 // newestHead takes the newest of what all lists have next; nil at their end. It

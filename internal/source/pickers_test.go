@@ -3,6 +3,7 @@ package source_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -140,10 +141,49 @@ func TestPickerThatDoesNotAnswer(t *testing.T) {
 	if err != nil || visits != 3 || len(*warnings) != 1 {
 		t.Errorf("Each: %d visits, %v, warnings %q", visits, err, *warnings)
 	}
+	*warnings = nil
+	more, err := p.Each(t.Context(), source.Want{Filter: admin.Filter{Limit: 2}}, func(*explain.Record) error { return nil })
+	if !more || err != nil || len(*warnings) != 1 {
+		t.Errorf("Each up to a limit: more %v, %v, warnings %q", more, err, *warnings)
+	}
 	servers[0].Close()
 	_, err = p.Each(t.Context(), source.Want{}, func(*explain.Record) error { return nil })
 	if _, ok := errors.AsType[*admin.UnreachableError](err); !ok {
 		t.Errorf("Each of none: %v", err)
+	}
+}
+
+func TestPickerThatHangsIsGivenUp(t *testing.T) {
+	p, _, warnings := fleet(t)
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hung.Close)
+	c, err := admin.NewClient(hung.URL, admin.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	p = p.With(c)
+	p.SetGrace(10 * time.Millisecond)
+	found, err := p.Find(t.Context(), "only-b", 1)
+	if err != nil || found.Record.RequestID != "only-b" || len(*warnings) != 1 || !strings.Contains((*warnings)[0], hung.URL) {
+		t.Errorf("Find: %+v, %v, warnings %q", found, err, *warnings)
+	}
+	*warnings = nil
+	visits := 0
+	_, err = p.Each(t.Context(), source.Want{}, func(*explain.Record) error { visits++; return nil })
+	if err != nil || visits != 6 || len(*warnings) != 1 {
+		t.Errorf("Each: %d visits, %v, warnings %q", visits, err, *warnings)
+	}
+}
+
+func TestAnyLimitMayBeAskedOfPickers(t *testing.T) {
+	p, _, _ := fleet(t)
+	for _, limit := range []int{admin.MaxLimit - 1, admin.MaxLimit, 1_000_000} {
+		visits := 0
+		more, err := p.Each(t.Context(), source.Want{Filter: admin.Filter{Limit: limit}}, func(*explain.Record) error { visits++; return nil })
+		if err != nil || more || visits != 6 {
+			t.Errorf("limit %d: %d visits, more %v, %v", limit, visits, more, err)
+		}
 	}
 }
 
