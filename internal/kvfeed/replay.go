@@ -13,21 +13,22 @@ import (
 // and keeps 10,000 batches by default.
 const (
 	replayTime    = 5 * time.Second
-	replayPause   = 10 * time.Second // from the start of one to the start of the next
+	replayPause   = time.Second      // from the start of one to the start of the next
+	failedPause   = 10 * time.Second // the same after one that broke off
 	replayTries   = 3
 	replayBatches = 100_000
 )
 
 // replay fetches the batches from one number to another, and applies them. What
-// is not to be had is a gap.
+// is not to be had is a gap. Soon after another replay it waits for its turn, while
+// TCP holds the publisher back; an engine whose replays break off is spared instead.
 func (l listener) replay(from, to uint64) {
 	defer l.rank.ReplayDone(from)
-	now := wall()
-	if !l.replayed.IsZero() && now.Sub(l.replayed) < replayPause {
+	if !l.mayReplay() {
 		l.note(func(st *Stats) { st.ReplaysSpared++ })
 		return
 	}
-	l.replayed = now
+	l.replayed, l.brokeOff = wall(), false
 	ctx, cancel := context.WithTimeout(l.ctx, replayTime)
 	defer cancel()
 	r := replay{listener: l, next: from, to: to, left: replayBatches}
@@ -37,9 +38,29 @@ func (l listener) replay(from, to uint64) {
 			return
 		}
 	}
+	l.brokeOff = true
 	l.note(func(st *Stats) { st.ReplaysFailed++ })
 	if l.ctx.Err() == nil {
 		l.log.WarnContext(l.ctx, "replay of KV events broke off", slog.String("reason", err.Error()))
+	}
+}
+
+// mayReplay waits until the next replay may begin, if that is soon.
+func (l listener) mayReplay() bool {
+	if l.replayed.IsZero() {
+		return true
+	}
+	passed := wall().Sub(l.replayed)
+	if l.brokeOff {
+		return passed >= failedPause
+	}
+	turn := time.NewTimer(replayPause - passed)
+	defer turn.Stop()
+	select {
+	case <-turn.C:
+		return true
+	case <-l.ctx.Done():
+		return false
 	}
 }
 

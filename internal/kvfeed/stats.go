@@ -31,7 +31,7 @@ type Stats struct {
 	OtherRank    uint64 // batches that say that they are another rank's
 
 	ReplaysFailed uint64 // of those that were done: they did not come to their end
-	ReplaysSpared uint64 // counted as done, and not asked for so soon after the one before
+	ReplaysSpared uint64 // counted as done, and not asked for so soon after one that broke off
 }
 
 // window is about how far back a rate looks.

@@ -30,6 +30,7 @@ type stream struct {
 	told     State
 	lost     time.Time // when the connection before this one ended
 	replayed time.Time // when the last replay began, in wall time
+	brokeOff bool      // and whether it did not come to its end
 	silent   bool      // that there is no connection was said
 	topic    []byte    // of the message before
 	stranger bool      // that topic names nobody that is known
