@@ -133,9 +133,9 @@ func times(d Duration, factor float64) time.Duration {
 // cold is what the prefill of a prompt takes on the first GPU with nothing cached
 // and nothing else to do.
 func (p *Profile) cold(tokens int) time.Duration {
-	c := p.engine(&p.GPUs[0], nil)
-	steps := (tokens + c.Budget - 1) / c.Budget
-	return time.Duration(steps)*c.Profile.Step + time.Duration(tokens)*c.Profile.Uncached
+	g := &p.GPUs[0]
+	steps := (tokens + p.Budget - 1) / p.Budget
+	return time.Duration(steps)*times(p.Step, g.Step) + time.Duration(tokens)*times(p.UncachedToken, g.Prefill)
 }
 
 // adapters are those that requests need, with the times that they take to load.

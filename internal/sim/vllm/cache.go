@@ -8,7 +8,8 @@ import "slices"
 // more, until the room is needed: least recently used first, and of one chain
 // the tail first, because a chain without its middle is worth only its head.
 type cache struct {
-	blocks []block
+	limit  int                // of blocks
+	blocks []block            // those that were ever used
 	index  index              // fingerprint → stored block that is found, the oldest
 	copies map[uint64][]int32 // … → the other blocks with the same tokens, oldest first
 	blank  []int32            // stack
@@ -38,14 +39,10 @@ type idleList struct {
 
 func newCache(blocks int) *cache {
 	c := &cache{
-		blocks: make([]block, blocks),
-		index:  newIndex(blocks),
+		limit:  blocks,
+		index:  newIndex(8),
 		copies: make(map[uint64][]int32),
-		blank:  make([]int32, blocks),
 		idle:   idleList{first: none, last: none},
-	}
-	for i := range c.blank {
-		c.blank[i] = int32(blocks - 1 - i)
 	}
 	c.log.limit = blocks
 	return c
@@ -62,10 +59,10 @@ func (c *cache) match(hashes []uint64) int {
 }
 
 // room is how many blocks could be had now.
-func (c *cache) room() int { return len(c.blank) + c.idle.length }
+func (c *cache) room() int { return c.limit - len(c.blocks) + len(c.blank) + c.idle.length }
 
 // held is how many blocks sequences hold.
-func (c *cache) held() int { return len(c.blocks) - c.room() }
+func (c *cache) held() int { return c.limit - c.room() }
 
 // idleAmong counts the stored blocks that are idle: taking them makes room smaller.
 func (c *cache) idleAmong(hashes []uint64) int {
@@ -91,7 +88,12 @@ func (c *cache) acquire(hash uint64) int32 {
 // take holds a blank block, evicting an idle one if there is no blank one.
 // There must be room.
 func (c *cache) take() int32 {
-	if len(c.blank) == 0 {
+	switch {
+	case len(c.blank) > 0:
+	case len(c.blocks) < c.limit:
+		c.blocks = append(c.blocks, block{refs: 1})
+		return int32(len(c.blocks) - 1)
+	default:
 		c.evict(c.idle.first)
 	}
 	i := c.blank[len(c.blank)-1]
@@ -183,7 +185,7 @@ func (c *cache) reset() bool {
 	if c.held() > 0 {
 		return false
 	}
-	fresh := newCache(len(c.blocks))
+	fresh := newCache(c.limit)
 	fresh.stored, fresh.log, fresh.events = c.stored, c.log, c.events
 	fresh.log.discard()
 	*c = *fresh

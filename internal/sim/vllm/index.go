@@ -1,19 +1,17 @@
 package vllm
 
-import "math/bits"
-
 // An index finds blocks by their fingerprints, which are hashes already: open
 // addressing, linear probing, and a removal closes the gap. A cell is the upper half
-// of a fingerprint and 1 + the number of the block; 0 is empty. It has twice as many
-// cells as there are blocks, or more.
+// of a fingerprint and 1 + the number of the block; 0 is empty. At least half of the
+// cells are: it grows with what is in it.
 type index struct {
 	cells  []uint64
 	shift  int // of a fingerprint, to its first cell
 	length int
 }
 
-func newIndex(blocks int) index {
-	size := bits.Len(uint(2*blocks - 1)) // log2 of the cells
+// newIndex has 1 << size cells to begin with.
+func newIndex(size int) index {
 	return index{cells: make([]uint64, 1<<size), shift: 64 - size}
 }
 
@@ -36,12 +34,31 @@ func (x *index) find(blocks []block, fingerprint uint64) (cell int, block int32)
 	}
 }
 
-// set puts a block into the cell that find returned.
+// set puts a block into the cell that find returned. Cells are others afterwards.
 func (x *index) set(cell int, fingerprint uint64, block int32) {
 	if x.cells[cell] == 0 {
 		x.length++
 	}
 	x.cells[cell] = fingerprint&^blockMask | uint64(block+1)
+	if 2*x.length > len(x.cells) {
+		x.grow()
+	}
+}
+
+func (x *index) grow() {
+	old := x.cells
+	x.cells = make([]uint64, 2*len(old))
+	x.shift--
+	for _, c := range old {
+		if c == 0 {
+			continue
+		}
+		i := int(c >> x.shift)
+		for x.cells[i] != 0 {
+			i = (i + 1) & (len(x.cells) - 1)
+		}
+		x.cells[i] = c
+	}
 }
 
 // remove empties a cell and moves up what is behind it.
