@@ -3,7 +3,6 @@ package cmd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -45,7 +44,7 @@ type explainFlags struct {
 }
 
 func newExplain(s *cli.Streams) *cobra.Command {
-	var f explainFlags
+	f := explainFlags{from: origin{twice: true}} // for the request, and for others like it
 	c := &cobra.Command{
 		Use:   "explain REQUEST...|latest|--window DURATION",
 		Short: "Explain why a request went where it went",
@@ -124,9 +123,6 @@ func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, ids []string) error
 	if f.interactive {
 		return f.explore(c, s, ids)
 	}
-	if f.conversation && f.from.file == "-" {
-		return usage(errors.New("--conversation: standard input can be read only once"), c)
-	}
 	src, done, err := f.from.open(c.Context(), s)
 	if err != nil {
 		return err
@@ -203,7 +199,7 @@ func (f *explainFlags) find(ctx context.Context, s *cli.Streams, src source.Sour
 	if found.Count > 1 {
 		fmt.Fprintf(s.Err, "%d decisions for this request ID, this is number %d from the newest (--nth)\n", found.Count, f.nth)
 	}
-	if f.from.file != "-" && !f.whatIf.asked() {
+	if !f.whatIf.asked() {
 		others, err = source.Alike(ctx, src, found.Record, f.conversation)
 	}
 	return found.Record, others, sourceError(err)

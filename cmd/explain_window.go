@@ -30,8 +30,6 @@ func (f *explainFlags) checkWindow() error {
 		return fmt.Errorf("--window: must be above 0, got %v", f.window)
 	case f.conversation || f.whatIf.asked() || f.whatIf.versus != "" || len(f.whatIf.failOn) > 0:
 		return errors.New("--window goes with none of the flags that are about one request")
-	case f.from.file == "-":
-		return errors.New("--window: standard input can be read only once")
 	}
 	return nil
 }

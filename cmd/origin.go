@@ -22,6 +22,7 @@ type origin struct {
 	servers []string
 	file    string
 	weights string
+	twice   bool // it is asked more than once
 }
 
 func (o *origin) register(fs *pflag.FlagSet) {
@@ -43,7 +44,7 @@ func (o *origin) flags() []string {
 
 // open finds the source. done lets it go.
 func (o *origin) open(ctx context.Context, s *cli.Streams) (src source.Source, done func(), err error) {
-	opts := source.Options{Stdin: s.In, Now: s.Now, Warn: warner(s)}
+	opts := source.Options{Stdin: s.In, Now: s.Now, Twice: o.twice, Warn: tellOnce(warner(s))}
 	if o.weights != "" && o.file == "" {
 		return nil, nil, cli.WithHint(errors.New("--weights: a picker tells its weights; they are for a log alone"), cli.ExitUsage, "give the log with -f")
 	}
@@ -67,6 +68,17 @@ func (o *origin) open(ctx context.Context, s *cli.Streams) (src source.Source, d
 
 func warner(s *cli.Streams) func(string) {
 	return func(text string) { fmt.Fprintf(s.Err, "eppctl: warning: %s\n", cli.Sanitize(text)) }
+}
+
+// tellOnce tells each warning once, however often it is found.
+func tellOnce(warn func(string)) func(string) {
+	told := map[string]bool{}
+	return func(text string) {
+		if !told[text] {
+			told[text] = true
+			warn(text)
+		}
+	}
 }
 
 // first is what completion asks.

@@ -20,6 +20,8 @@ type Files struct {
 	opts   Options
 	name   string // as given
 	groups []group
+	once   bool  // it can be read only once, as standard input or a pipe
+	kept   *kept // what was in it, once it was read
 }
 
 // group is files that are read as one: either one of the recorder's, which is read
@@ -33,8 +35,8 @@ type group struct {
 // "-" for standard input. What is in them is looked at when it is asked for.
 func Open(path string, opts Options) (*Files, error) {
 	f := &Files{opts: opts, name: path}
-	if path == "-" {
-		f.groups = []group{{texts: []string{path}}}
+	if info, err := os.Stat(path); path == "-" || err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		f.groups, f.once = []group{{texts: []string{path}}}, true
 		return f, nil
 	}
 	file, err := os.Open(path)
@@ -271,6 +273,20 @@ func (w *walk) group(g group, visit func(*explain.Record) error) error {
 }
 
 func (w *walk) text(r *reading, name string) error {
+	if w.f.once && w.f.kept != nil {
+		again, err := w.f.kept.reader()
+		if err != nil {
+			return err
+		}
+		return r.text(w.ctx, name, again)
+	}
+	if w.f.once && w.f.opts.Twice {
+		all, err := newKept()
+		if err != nil {
+			return err
+		}
+		w.f.kept, r.kept = all, all
+	}
 	if name == "-" {
 		return r.text(w.ctx, name, w.f.opts.Stdin)
 	}

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type reading struct {
 	past record.Past
 	ours pickLog
 	llmd *llmdlog.Parser
+	kept *kept // takes the decisions of what can't be read again
 
 	known    bool // some line was one that is known
 	stranger error
@@ -56,27 +58,30 @@ func (s *skips) stranger(err error) {
 // text reads one text to its end.
 func (r *reading) text(ctx context.Context, name string, in io.Reader) error {
 	var s skips
-	unpacked, err := decompress(in)
+	unpacked, err := decompress(interruptible{ctx, in})
 	if err != nil {
 		s.damage(err)
 		r.conclude(name, &s)
-		return nil
+		return context.Cause(ctx)
 	}
 	defer unpacked.Close()
 	var parts joiner
 	for lines := record.NewReader(unpacked); ; {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		line, err := lines.Line()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if _, long := errors.AsType[*record.LineError](err); err != nil && !long {
-			s.damage(err) // what stands before it has been read
-			break
-		}
-		if err == nil {
+		_, long := errors.AsType[*record.LineError](err)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && !long:
+			if !errors.Is(err, io.EOF) {
+				s.damage(err) // what stands before it has been read
+			}
+			r.conclude(name, &s)
+			return nil
+		case err == nil:
+			if line.Number == 1 {
+				line.Text = bytes.TrimPrefix(line.Text, byteOrderMark)
+			}
 			if line.Text, err = parts.join(line.Text); err != nil {
 				err = &record.LineError{Line: line.Number, Err: err}
 			}
@@ -89,8 +94,23 @@ func (r *reading) text(ctx context.Context, name string, in io.Reader) error {
 			return err
 		}
 	}
-	r.conclude(name, &s)
-	return nil
+}
+
+// byteOrderMark is what some editors begin a text with.
+var byteOrderMark = []byte("\ufeff")
+
+// interruptible reads until its context ends, also within a line that never does.
+type interruptible struct {
+	ctx context.Context //nolint:containedctx // lives as long as the reading
+	in  io.Reader
+}
+
+// Read implements [io.Reader].
+func (r interruptible) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.in.Read(p)
 }
 
 // line takes one line for what it is. Its error is that of emit.
@@ -120,6 +140,9 @@ func (r *reading) line(line record.Line, s *skips) error {
 
 // stranger says why a line is none that is known.
 func stranger(line record.Line) error {
+	if bytes.HasPrefix(line.Text, []byte{0xff, 0xfe}) || bytes.HasPrefix(line.Text, []byte{0xfe, 0xff}) {
+		return errors.New("UTF-16: make it UTF-8 first, for example with 'iconv -f UTF-16 -t UTF-8'")
+	}
 	if bytes.IndexByte(line.Text, 0) >= 0 {
 		return errors.New("binary: neither decisions as JSON Lines nor a log")
 	}
@@ -134,7 +157,7 @@ func (r *reading) decision(line record.Line, s *skips) error {
 		if may, arrival := r.q.MayWant(line.Text); !may && !arrival.IsZero() {
 			s.known++
 			r.past.Passed(1, arrival, arrival)
-			return nil
+			return r.kept.line(line.Text)
 		}
 	}
 	rec, err := record.Decode(line)
@@ -144,13 +167,13 @@ func (r *reading) decision(line record.Line, s *skips) error {
 	}
 	s.known++
 	r.past.Passed(1, rec.Time, rec.Time)
-	return r.emit(rec)
+	return cmp.Or(r.kept.line(line.Text), r.emit(rec))
 }
 
 func (r *reading) fromLog(done []*explain.Record) error {
 	for _, rec := range done {
 		r.past.Passed(1, rec.Time, rec.Time)
-		if err := r.emit(rec); err != nil {
+		if err := cmp.Or(r.kept.record(rec), r.emit(rec)); err != nil {
 			return err
 		}
 	}

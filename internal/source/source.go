@@ -41,6 +41,7 @@ type Options struct {
 	Stdin   io.Reader          // what "-" stands for
 	Weights map[string]float64 // of the scorers in logs of llm-d's picker that don't tell them
 	Now     func() time.Time   // what durations count back from; nil: they can't be used
+	Twice   bool               // what can be read only once is kept, to be asked again
 	Warn    func(text string)  // takes what is wrong with a part of the source; nil: nobody is told
 }
 
