@@ -21,6 +21,7 @@ type serveFlags struct {
 	simEvents                          bool
 	simEventsAs                        string
 	simEventLoss                       float64
+	simEventReplay                     bool
 	simLoadLimit                       int
 	simLoadRate                        float64
 	simLoadStay                        bool
@@ -99,6 +100,7 @@ func (f *serveFlags) registerSim(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.simEvents, "sim-events", true, "let the pods publish KV events over ZMQ, as vLLM does; without, they tell their caches in status reports")
 	fs.StringVar(&f.simEventsAs, "sim-events-as", "vllm-0.24", "encode the KV events as `VERSION` did: vllm-0.8 up to vllm-0.24, sglang-array or sglang-map")
 	fs.Float64Var(&f.simEventLoss, "sim-event-loss", 0, "lose this `SHARE` of the messages with KV events, 0 to 1")
+	fs.BoolVar(&f.simEventReplay, "sim-event-replay", true, "let the pods send again what was missed, as vLLM does with a replay_endpoint")
 	fs.IntVar(&f.simSpot, "sim-spot", 0, "give the last `N` pods the price of a spot A10G, for scorers that know prices")
 }
 

@@ -144,7 +144,7 @@ func (f *serveFlags) needs(flag string) string {
 		return "--sim-load RATE or --sim-load FILE"
 	case strings.HasPrefix(flag, "sim-") && f.sim == 0:
 		return "--sim N"
-	case (flag == "sim-events-as" || flag == "sim-event-loss") && !f.simEvents:
+	case (flag == "sim-events-as" || flag == "sim-event-loss" || flag == "sim-event-replay") && !f.simEvents:
 		return "--sim-events"
 	}
 	return ""
@@ -175,7 +175,7 @@ func (f *serveFlags) simOptions(o *serve.Options, s *cli.Streams) error {
 	}
 	o.Sim = &serve.Sim{
 		Pods: f.sim, Blocks: f.simBlocks, Speed: f.simSpeed, Profile: f.simProfile, Model: f.simModel, MaxAdapters: f.simMaxAdapters, Spot: f.simSpot,
-		Events: f.simEvents, EventsAs: f.simEventsAs, EventLoss: f.simEventLoss,
+		Events: f.simEvents, EventsAs: f.simEventsAs, EventLoss: f.simEventLoss, NoReplays: !f.simEventReplay,
 	}
 	for _, text := range f.simAdapters {
 		name, rank, ranked := strings.Cut(text, ":")

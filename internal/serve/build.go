@@ -212,7 +212,7 @@ func (s *Server) buildFleet() (err error) {
 		Adapters: o.Adapters, MaxAdapters: o.MaxAdapters,
 		ReportURL: func() string { return "http://" + address(s.listeners.report) + "/v1/reports" },
 		OwnTokens: o.OwnTokens, ReportToken: s.opts.ReportToken, ReportInterval: config.Milliseconds(s.opts.Config.Intervals.PodReportMs),
-		Events: o.Events, EventsTo: address(s.listeners.events), EventsAs: o.EventsAs, EventLoss: o.EventLoss,
+		Events: o.Events, EventsTo: address(s.listeners.events), EventsAs: o.EventsAs, EventLoss: o.EventLoss, NoReplays: o.NoReplays,
 		Logger: s.log,
 	})
 	if err != nil {

@@ -276,14 +276,14 @@ func (r *rig) applied() (aware map[string]bool) {
 	return aware
 }
 
-// With some events lost, the gaps are counted and the pods marked. What is claimed in
-// spite of them is counted; and when a gap clears what was known, nothing is.
+// With some events lost for good, the gaps are counted and the pods marked. What is
+// claimed in spite of them is counted; and when a gap clears what was known, nothing is.
 func TestForetoldWithLoss(t *testing.T) {
 	for _, onGap := range []string{"keep", "clear"} {
 		t.Run(onGap, func(t *testing.T) {
 			f := newForetelling(t, 500, func(o *Options, shrink int) {
 				evicting(o, shrink)
-				o.Sim.EventLoss, o.Config.Events.OnGap = .01, onGap
+				o.Sim.EventLoss, o.Sim.NoReplays, o.Config.Events.OnGap = .01, true, onGap
 			})
 			f.left /= 2
 			var aware []map[string]bool // before each request
@@ -309,6 +309,20 @@ func TestForetoldWithLoss(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What was lost and can be had again leaves no trace.
+func TestForetoldWithLossMadeUp(t *testing.T) {
+	f := newForetelling(t, 500, func(o *Options, shrink int) {
+		evicting(o, shrink)
+		o.Sim.EventLoss = .01
+	})
+	f.left = min(f.left, 200)
+	f.oneByOne(func(int) { f.applied() })
+	if a := f.account(); a.less != 0 || a.more != 0 {
+		t.Errorf("%d found less and %d more than was foretold", a.less, a.more)
+	}
+	f.known()
 }
 
 // gapsAreMarked compares what is known of lost events with what was lost.

@@ -68,6 +68,7 @@ type Sim struct {
 	Events    bool
 	EventsAs  string
 	EventLoss float64
+	NoReplays bool // what is lost can't be had again
 }
 
 // Addresses are the real addresses of the listeners, "" where there is none.

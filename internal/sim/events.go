@@ -217,21 +217,25 @@ func (f *Fleet) loraID(adapter string) int64 {
 // eventSources is what vLLM tells of its streams, by data parallel rank.
 func (s *server) eventSources(w http.ResponseWriter, _ *http.Request) {
 	type source struct {
-		Enabled   bool   `json:"enable_kv_cache_events"`
-		Publisher string `json:"publisher"`
-		Endpoint  string `json:"endpoint"`
-		Replay    string `json:"replay_endpoint"`
-		Steps     int    `json:"buffer_steps"`
-		HighWater int    `json:"hwm"`
-		Queue     int    `json:"max_queue_size"`
-		Topic     string `json:"topic"`
+		Enabled   bool    `json:"enable_kv_cache_events"`
+		Publisher string  `json:"publisher"`
+		Endpoint  string  `json:"endpoint"`
+		Replay    *string `json:"replay_endpoint"`
+		Steps     int     `json:"buffer_steps"`
+		HighWater int     `json:"hwm"`
+		Queue     int     `json:"max_queue_size"`
+		Topic     string  `json:"topic"`
 	}
 	if s.events == nil {
 		writeJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
 		return
 	}
+	var replay *string
+	if !s.pod.fleet.cfg.NoReplays {
+		replay = new(everywhere(s.pod.at.replay))
+	}
 	writeJSON(w, http.StatusOK, map[string]source{"0": {
-		Enabled: true, Publisher: "zmq", Endpoint: s.pod.eventsAt(), Replay: everywhere(s.pod.at.replay),
+		Enabled: true, Publisher: "zmq", Endpoint: s.pod.eventsAt(), Replay: replay,
 		Steps: keptBatches, HighWater: publishQueue, Queue: publishQueue, Topic: s.events.topic,
 	}})
 }

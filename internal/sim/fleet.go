@@ -68,6 +68,8 @@ type Config struct {
 	Events    bool
 	EventsAs  string
 	EventLoss float64
+	// NoReplays: the engines have no endpoint for batches that were missed.
+	NoReplays bool
 	// EventsTo is the host:port of a picker that the pods connect to for their events;
 	// "": they listen.
 	EventsTo string

@@ -158,6 +158,9 @@ func (p *pod) info() PodInfo {
 		Name: p.name, Address: p.at.http, URL: "http://" + p.at.http, Epoch: p.epoch, State: "up",
 		Events: endpoint(p.at.events), Replay: endpoint(p.at.replay),
 	}
+	if p.fleet.cfg.NoReplays {
+		i.Replay = ""
+	}
 	if p.fleet.cfg.Events {
 		i.EventsTo = endpoint(p.fleet.cfg.EventsTo)
 	}
