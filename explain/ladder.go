@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/eppctl/eppctl/score"
 )
@@ -56,9 +57,30 @@ type rungs struct {
 	useless bool // the request has no prefix to reuse, or was refused
 }
 
+// leftAt is the endpoint in whose cache a request has left its prompt, and from when
+// on that is known there; the endpoint is "" when it is not known to have: it failed,
+// it has not ended, or its ids were not the engine's.
+func (r *Record) leftAt() (endpoint string, at time.Time) {
+	const longest = 1e6 // seconds
+	_, endpoint = r.server()
+	if d := r.Outcome.DurationSeconds; endpoint != "" && d != nil && *d >= 0 && *d < longest && r.sameTokens() {
+		return endpoint, r.Time.Add(time.Duration(*d*float64(time.Second)) + settled)
+	}
+	return "", time.Time{}
+}
+
+// goneCause is why a pod of the pool no longer has what an endpoint had.
+func goneCause(inPool bool) string {
+	if inPool {
+		return CauseEvictedSeen
+	}
+	return CauseOwnerRemoved
+}
+
 // climb makes the ladder of a decision. ideal is how many blocks of the prompt an
-// earlier request has left somewhere, as far as that is known.
-func climb(rec *Record, ideal int) rungs {
+// earlier request has left somewhere, as far as that is known, and gone why they are
+// no longer there if they are not.
+func climb(rec *Record, ideal int, gone string) rungs {
 	q := &rec.Request
 	out := rungs{prompt: q.PrefixTokens, useless: q.Blocks == 0 || q.NoPrefix != "" || rec.Result.Refused != ""}
 	if out.useless {
@@ -67,7 +89,7 @@ func climb(rec *Record, ideal int) rungs {
 	owner, kept, known := rec.best(func(*Candidate) bool { return true })
 	_, available, _ := rec.best(func(c *Candidate) bool { return c.Reason == "" })
 	out.set(0, max(ideal, int(kept)), q, true, "", "")
-	out.set(1, int(kept), q, known, CauseEvictedSeen, "")
+	out.set(1, int(kept), q, known, gone, "")
 	out.set(2, int(available), q, known, exclusionCause(owner), "")
 	picked := -1.0
 	if i := rec.Result.Index; i >= 0 && i < len(rec.Candidates) {
@@ -82,13 +104,28 @@ func climb(rec *Record, ideal int) rungs {
 	if out.known[4] = actual; actual {
 		out.tokens[4] = *o.CachedTokens
 		out.cause[4] = lessCause(o.Prediction)
+		if rec.misguessed() {
+			out.cause[4] = CauseTokensApproximate
+		}
 	}
 	return out
 }
 
-// set notes a step's blocks as the tokens that the engine would find: the last
-// token of a prompt never comes from the cache. No step but the last has more than
-// the one before it.
+// misguessed reports whether the prediction was made with ids that were not the
+// engine's, so that it tells nothing of the cache, unless an eviction was seen.
+func (r *Record) misguessed() bool {
+	class := r.Outcome.Prediction
+	return !r.sameTokens() && class != PredictionUnseen && class != PredictionRaced
+}
+
+// reusable is how many tokens of a prompt an engine finds in so many blocks: the
+// last token never comes from the cache.
+func reusable(blocks, prompt, blockSize int) int {
+	return min(blocks, max(0, (prompt-1)/max(1, blockSize))) * blockSize
+}
+
+// set notes a step's blocks as the tokens that the engine would find. No step but
+// the last has more than the one before it.
 func (r *rungs) set(step, blocks int, q *Request, known bool, cause, detail string) {
 	before := r.prompt
 	if step > 0 {
@@ -96,7 +133,7 @@ func (r *rungs) set(step, blocks int, q *Request, known bool, cause, detail stri
 	}
 	r.known[step], r.cause[step], r.detail[step] = known, cause, detail
 	if r.tokens[step] = before; known {
-		r.tokens[step] = min(before, min(blocks, max(0, (q.PrefixTokens-1)/max(1, q.BlockSize)))*q.BlockSize)
+		r.tokens[step] = min(before, reusable(blocks, q.PrefixTokens, q.BlockSize))
 	}
 }
 
@@ -182,17 +219,24 @@ func (l *Ladder) sort() {
 // LadderOf is the ladder of one decision; earlier are decisions that may have
 // shared the prompt's prefix. It is nil for a request that has no prefix to reuse.
 func LadderOf(rec *Record, earlier []*Record) *Ladder {
-	ideal := 0
-	if priors := priorsOf(rec, earlier); len(priors) > 0 {
-		ideal = priors[0].shared
+	ideal, gone := 0, ""
+	for _, p := range priorsOf(rec, earlier) {
+		if endpoint, at := p.rec.leftAt(); endpoint != "" && rec.sameTokens() && !at.After(rec.Time) {
+			ideal, gone = p.shared, goneCause(rec.hasEndpoint(endpoint))
+			break // the most
+		}
 	}
-	r := climb(rec, ideal)
+	r := climb(rec, ideal, gone)
 	if r.useless {
 		return nil
 	}
 	l := new(Ladder)
 	l.add(&r)
 	return l
+}
+
+func (r *Record) hasEndpoint(endpoint string) bool {
+	return slices.ContainsFunc(r.Candidates, func(c Candidate) bool { return c.Endpoint == endpoint })
 }
 
 var stepTexts = map[string]string{

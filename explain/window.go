@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/eppctl/eppctl/score"
@@ -65,6 +66,7 @@ const MaxWindow = 1_000_000
 type WindowReader struct {
 	since, until time.Time
 	samples      []sample
+	pools        map[string]map[string]bool // the endpoints of a pool, by all of them
 	// Passed are the decisions beyond [MaxWindow].
 	Passed int
 }
@@ -75,6 +77,9 @@ type sample struct {
 	at                       time.Time
 	rungs                    rungs
 	chain                    []string
+	pool                     map[string]bool // endpoints, shared with other samples
+	server                   string          // the endpoint that has the prompt from left on
+	left                     time.Time
 	blocks, blockSize        int
 	match, depth, candidates float64
 	scoring, stale, ttft     float64
@@ -85,7 +90,7 @@ type sample struct {
 
 // NewWindow reads the decisions from since until, and as long before.
 func NewWindow(since, until time.Time) *WindowReader {
-	return &WindowReader{since: since, until: until}
+	return &WindowReader{since: since, until: until, pools: map[string]map[string]bool{}}
 }
 
 // From is the beginning of what the window has to be shown.
@@ -100,17 +105,40 @@ func (w *WindowReader) See(rec *Record) {
 		w.Passed++
 		return
 	}
-	w.samples = append(w.samples, sampleOf(rec))
+	s := sampleOf(rec)
+	if s.chain != nil {
+		s.pool = w.poolOf(rec)
+	}
+	w.samples = append(w.samples, s)
+}
+
+// poolOf makes one set of endpoints for all decisions over the same.
+func (w *WindowReader) poolOf(rec *Record) map[string]bool {
+	var key strings.Builder
+	for i := range rec.Candidates {
+		key.WriteString(rec.Candidates[i].Endpoint)
+		key.WriteByte(0)
+	}
+	pool := w.pools[key.String()]
+	if pool == nil {
+		pool = make(map[string]bool, len(rec.Candidates))
+		for i := range rec.Candidates {
+			pool[rec.Candidates[i].Endpoint] = true
+		}
+		w.pools[key.String()] = pool
+	}
+	return pool
 }
 
 func sampleOf(rec *Record) sample {
 	q := &rec.Request
 	s := sample{
 		at: rec.Time, match: -1, depth: -1, stale: -1, ttft: -1, scoring: rec.Timings.Total,
-		blocks: q.Blocks, blockSize: q.BlockSize, maxQueue: rec.Weights.MaxQueue, rungs: climb(rec, 0),
+		blocks: q.Blocks, blockSize: q.BlockSize, maxQueue: rec.Weights.MaxQueue, rungs: climb(rec, 0, ""),
 	}
-	if q.chained() {
+	if q.chained() && rec.sameTokens() {
 		s.chain = q.Chain
+		s.server, s.left = rec.leftAt()
 	}
 	for i := range rec.Candidates {
 		c := &rec.Candidates[i]
@@ -125,9 +153,17 @@ func sampleOf(rec *Record) sample {
 	if o := &rec.Outcome; o.TTFTSeconds != nil {
 		s.ttft = *o.TTFTSeconds
 	}
+	if s.scoring == 0 { // a log without the end of the run
+		s.scoring = -1
+	}
+	if rec.Origin != nil { // its limits never apply
+		s.maxQueue = 0
+	}
 	switch cacheOutcome(rec) {
 	case CacheStale:
-		s.stale = 1
+		if s.stale = 1; rec.misguessed() {
+			s.stale = -1
+		}
 	case CacheAsPredicted, CacheMore:
 		s.stale = 0
 	}
@@ -143,10 +179,23 @@ func (s *sample) ofPick(rec *Record) {
 	s.pod = c.Pod
 	if held, ok := c.held(); ok && s.blocks > 0 {
 		s.match = held / float64(s.blocks)
+	} else if rec.Origin != nil {
+		s.match = c.prefixScore()
 	}
 	if s.adapter = rec.Request.Adapter; s.adapter != "" && c.Adapters.State == score.Known.String() {
 		s.adapterLoads = !c.Adapters.Match
 	}
+}
+
+// prefixScore is what llm-d's prefix cache scorer said of a pod, which is the share
+// of the prompt that it took it to hold; negative when it is not known.
+func (c *Candidate) prefixScore() float64 {
+	for i := range c.Custom {
+		if v := &c.Custom[i]; strings.Contains(v.Name, "prefix-cache") && v.Value != nil {
+			return *v.Value
+		}
+	}
+	return -1
 }
 
 // Window is the result. It may be called once.
@@ -174,30 +223,43 @@ func (w *WindowReader) Window() *Window {
 	return out
 }
 
-// findIdeal finds how much of each prompt an earlier one had: the last of its ids
-// that has been seen before.
+// trace is where a block was left, and when.
+type trace struct {
+	server string
+	at     time.Time
+}
+
+// findIdeal finds how much of each prompt an earlier one had left in a cache: the
+// last of its ids of which that is known.
 func (w *WindowReader) findIdeal() {
-	seen := map[string]struct{}{}
+	seen := map[string]trace{}
 	for i := range w.samples {
 		s := &w.samples[i]
 		for k, id := range slices.Backward(s.chain) {
-			if _, before := seen[id]; before {
-				s.rungs.raise(ChainBlock(k, s.blocks, s.blockSize) * s.blockSize)
+			if t, ok := seen[id]; ok && !t.at.After(s.at) {
+				s.rungs.raise(ChainBlock(k, s.blocks, s.blockSize), s.blockSize, goneCause(s.pool[t.server]))
 				break
 			}
 		}
+		if s.server == "" {
+			continue
+		}
 		for _, id := range s.chain {
-			seen[id] = struct{}{}
+			if t, ok := seen[id]; !ok || s.left.Before(t.at) || !s.pool[t.server] {
+				seen[id] = trace{s.server, s.left}
+			}
 		}
 	}
 }
 
-// raise lifts the ideal to a number of tokens; steps that are not known follow.
-func (r *rungs) raise(tokens int) {
+// raise lifts the ideal to a number of blocks; steps that are not known follow. gone
+// is why they are no longer there if they are not.
+func (r *rungs) raise(blocks, blockSize int, gone string) {
 	if r.useless {
 		return
 	}
-	ideal := max(r.tokens[0], min(tokens, max(0, r.prompt-1)))
+	r.cause[1] = gone
+	ideal := max(r.tokens[0], reusable(blocks, r.prompt, blockSize))
 	for i, known := range r.known {
 		if i > 0 && known {
 			return

@@ -61,7 +61,11 @@ func (c *Check) moved(maxQueue float64) bool {
 	case "cacheMatch":
 		return *now.Mean <= *before.Mean-matchDrop
 	case "queueDepth":
-		return *now.P90 >= queueFull*maxQueue && *now.P90 >= *before.P90+queueGrowth
+		deep := queueFull * maxQueue
+		if maxQueue == 0 { // no limit is known
+			deep = twice * *before.P90
+		}
+		return *now.P90 >= deep && *now.P90 >= *before.P90+queueGrowth
 	case "candidates":
 		return *now.P50 < *before.P50 || *now.P10 < *before.P10
 	case "scoring":

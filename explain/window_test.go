@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,64 @@ func TestWindowSaysWhatMoved(t *testing.T) {
 	}
 }
 
+// logged is a decision that llm-d's picker logged: no limits, no blocks, and
+// scorers of its own names.
+func logged(waiting, prefix float64) func(int) *explain.Record {
+	return func(i int) *explain.Record {
+		rec := quiet(pod("a", 0, .4, waiting), pod("b", 0, .3, waiting))(i)
+		rec.Origin = &explain.Origin{Kind: "llm-d"}
+		rec.Weights.MaxQueue, rec.Timings.Total = math.MaxInt32, 0
+		rec.Request.Blocks, rec.Request.Chain = 0, nil
+		for k := range rec.Candidates {
+			rec.Candidates[k].Custom = []explain.CustomValue{{Name: "prefix-cache-scorer", Value: &prefix, State: "known"}}
+		}
+		return rec
+	}
+}
+
+func TestWindowOfAnotherPickersLog(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		waiting, prefix float64
+		moved           string
+	}{
+		{"nothing", 2, .9, ""},
+		{"queues are deep", 9, .9, "queueDepth"},
+		{"caches are cold", 2, .2, "cacheMatch"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := minutes(t, logged(2, .9), logged(tc.waiting, tc.prefix))
+			for _, c := range w.Checks {
+				if c.Moved != (c.Name == tc.moved) {
+					t.Errorf("%s: moved %v", c.Name, c.Moved)
+				}
+				if c.Name == "scoring" && c.Measured.Now.Count != 0 {
+					t.Errorf("times that the log does not tell: %+v", c.Measured.Now)
+				}
+			}
+		})
+	}
+}
+
+// Of many requests at once that begin alike, none could have found what the others
+// have not left yet: nothing is lost, and nothing was evicted.
+func TestWindowOfABurst(t *testing.T) {
+	empty := []score.PodState{pod("a", 0, .1, 0), pod("b", 0, .2, 0)}
+	w := explain.NewWindow(noon, noon.Add(24*time.Hour))
+	for i := range 20 {
+		rec := turn("chat", time.Duration(i)*time.Millisecond, 100, 100, empty...)
+		rec.Request.PrefixTokens, rec.Time = 1600, noon.Add(time.Duration(i)*time.Millisecond)
+		w.See(rec)
+	}
+	late := turn("chat", time.Minute, 100, 100, pod("b", 0, .2, 0)) // a has left the pool
+	late.Request.PrefixTokens, late.Time = 1600, noon.Add(time.Hour)
+	w.See(late)
+	l := w.Window().Ladder
+	if kept := l.Steps[1]; l.Steps[0].Tokens != 1584 || len(kept.Lost) != 1 || kept.Lost[0] != (explain.Loss{Cause: explain.CauseOwnerRemoved, Tokens: 1584}) {
+		t.Errorf("ladder %+v", l)
+	}
+}
+
 func TestWindowOfFewDecisionsSaysNothing(t *testing.T) {
 	w := explain.NewWindow(noon, noon.Add(time.Minute))
 	if got := w.Window().Verdict; got != "no decision in this time" {
@@ -175,6 +234,9 @@ func TestLadder(t *testing.T) {
 		cached int
 		want   string
 	}{
+		{"still running there", turn("chat", time.Second, 120, 120, pod("a", 0, .1, 0), pod("b", 0, .2, 0)), 0, "0 0 0 0 0"},
+		{"its pod has left", turn("chat", time.Minute, 120, 120, pod("b", 0, .2, 0)), 0, "1536 0 0 0 0 owner-removed"},
+		{"ids were guessed", guessed(turn("chat", time.Minute, 120, 120, pod("a", 100, .1, 0), pod("b", 0, .2, 0))), 0, "1600 1600 1600 1600 0 tokens-approximate"},
 		{"all the way", turn("chat", time.Minute, 120, 120, pod("a", 100, .1, 0), pod("b", 0, .2, 0)), 1600, "1600 1600 1600 1600 1600"},
 		{"dropped", turn("chat", time.Minute, 120, 120, pod("a", 10, .1, 0), pod("b", 0, .2, 0)), 160, "1536 160 160 160 160 evicted-seen"},
 		{"full", turn("chat", time.Minute, 120, 120, full(pod("a", 100, .1, 0)), pod("b", 20, .2, 0)), 320, "1600 1600 320 320 320 owner-queue-full"},
@@ -200,6 +262,12 @@ func TestLadder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// guessed makes the ids of a prompt others than the engine's.
+func guessed(rec *explain.Record) *explain.Record {
+	rec.Request.TokensFrom, rec.Outcome.PromptTokens = "approximate", new(rec.Request.PromptTokens+7)
+	return rec
 }
 
 func TestWindowText(t *testing.T) {
