@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -10,10 +9,11 @@ import (
 )
 
 // Records makes a trace of recorded decisions. A record has ids of some blocks of its
-// prompt, one for each 512 tokens, so that two prompts share what they shared to within
-// that. Ids compare only under one record key.
+// prompt, one for each 512 tokens, and what pods held of it, so that two prompts share
+// what they shared to within that. Ids compare only under one record key.
 type Records struct {
 	c       collector
+	held    []held // by request
 	unknown int // requests whose answer's length is not known
 	// Skipped are decisions without a prompt that can be routed by.
 	Skipped int
@@ -42,7 +42,11 @@ func (r *Records) Add(rec *explain.Record) error {
 	if n := rec.Outcome.OutputTokens; n != nil && *n >= 1 && *n <= maxTokens {
 		out.Output = *n
 	}
-	return r.c.add(out)
+	if err := r.c.add(out); err != nil {
+		return err
+	}
+	r.held = append(r.held, heldOf(rec))
+	return nil
 }
 
 // Unknown is how many answers of the trace have the median length of the others, as
@@ -54,8 +58,9 @@ const usualAnswer = 128
 
 // Trace is the first of the requests, limit of them; 0: all.
 func (r *Records) Trace(name string, limit int) (*Trace, error) {
+	r.sort()
+	r.join()
 	all := r.c.trace.Requests
-	slices.SortStableFunc(all, func(a, b Request) int { return cmp.Compare(a.At, b.At) })
 	if limit > 0 {
 		all = all[:min(limit, len(all))]
 	}
