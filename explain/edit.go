@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eppctl/eppctl/score"
+	"github.com/eppctl/eppctl/score/nearest"
 )
 
 // Edit is one change to a recorded decision, as text. The keys are
@@ -86,7 +87,7 @@ func (e editor) read(l Edit) (edit, error) {
 			keys = append(keys, "weights."+key)
 		}
 		return edit{}, fmt.Errorf("unknown key %q: did you mean %s? The keys are %s, and pods[POD].INPUT",
-			l.Key, nearest(l.Key, keys), strings.Join(keys, ", "))
+			l.Key, nearest.Name(l.Key, keys), strings.Join(keys, ", "))
 	}
 	if l.Key != "without" && e.rec.foreign() {
 		return edit{}, fmt.Errorf("%s: the picker of this record has no such setting; change a weight: weights.%s",
@@ -109,7 +110,7 @@ func (e editor) weightKeys() []string {
 
 func (e editor) weight(l Edit, key string) (edit, error) {
 	if keys := e.weightKeys(); !slices.Contains(keys, key) {
-		return edit{}, fmt.Errorf("unknown weight %q: did you mean %s? The weights are %s", key, nearest(key, keys), strings.Join(keys, ", "))
+		return edit{}, fmt.Errorf("unknown weight %q: did you mean %s? The weights are %s", key, nearest.Name(key, keys), strings.Join(keys, ", "))
 	}
 	top := 1.0
 	if e.rec.foreign() {
@@ -192,7 +193,7 @@ func (e editor) setting(l Edit) (edit, error) {
 func (e editor) preset(l Edit) (edit, error) {
 	p, err := score.Preset(l.Value)
 	if err != nil {
-		return edit{}, fmt.Errorf("%w; did you mean %s?", err, nearest(l.Value, score.PresetNames()))
+		return edit{}, fmt.Errorf("%w; did you mean %s?", err, nearest.Name(l.Value, score.PresetNames()))
 	}
 	return edit{key: l.Key, to: l.Value, weights: true, sets: []string{l.Key}, apply: func(rec *Record) {
 		w := &rec.Weights
@@ -221,7 +222,7 @@ func (r *Record) find(name string) (int, error) {
 	case len(names) == 0:
 		return 0, errors.New("this decision had no pods at all")
 	}
-	return 0, fmt.Errorf("no pod %q among the %s of this decision: did you mean %s?", name, count(len(r.Candidates), "pod"), nearest(name, names))
+	return 0, fmt.Errorf("no pod %q among the %s of this decision: did you mean %s?", name, count(len(r.Candidates), "pod"), nearest.Name(name, names))
 }
 
 // checkWeights makes sure that changed weights are ones that a picker could be

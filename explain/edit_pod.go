@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/eppctl/eppctl/score"
+	"github.com/eppctl/eppctl/score/nearest"
 )
 
 // builtinInputs are the inputs of a pod that the built-in factors look at.
@@ -40,7 +41,7 @@ func (e editor) input(l Edit, rest string) (edit, error) {
 	name, keys := rest[at+len("]."):], e.inputKeys()
 	if !slices.Contains(keys, name) {
 		return edit{}, fmt.Errorf("%s: a pod has no input %q: did you mean %s? The inputs are %s",
-			l.Key, name, nearest(name, keys), strings.Join(keys, ", "))
+			l.Key, name, nearest.Name(name, keys), strings.Join(keys, ", "))
 	}
 	out := edit{key: l.Key, sets: []string{place(i, name)}}
 	read := e.number

@@ -36,36 +36,3 @@ func readWhole(l Edit, least int) (int, error) {
 	}
 	return n, nil
 }
-
-// nearest is the name with the smallest edit distance to word, ignoring case.
-func nearest(word string, names []string) string {
-	best, distance := "", math.MaxInt
-	for _, name := range names {
-		if d := editDistance(strings.ToLower(word), strings.ToLower(name)); d < distance {
-			best, distance = name, d
-		}
-	}
-	return best
-}
-
-// editDistance is Levenshtein's, in bytes; words are cut to 64.
-func editDistance(a, b string) int {
-	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
-}

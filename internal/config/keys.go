@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eppctl/eppctl/score/nearest"
 )
 
 // checkKeys compares the document's keys with the fields of the given type, returns
@@ -74,7 +76,7 @@ func (w *walker) fields(n *yaml.Node, t reflect.Type, path string) {
 			w.walk(value, ft, at)
 			return
 		}
-		w.bad(key, "unknown key %s: did you mean %s?", at, Nearest(key.Value, names))
+		w.bad(key, "unknown key %s: did you mean %s?", at, nearest.Name(key.Value, names))
 	})
 }
 
@@ -109,47 +111,4 @@ func (w *walker) keys(n *yaml.Node, path string, visit func(key, value *yaml.Nod
 		}
 		visit(key, value, at)
 	}
-}
-
-// Nearest is the name with the smallest edit distance to word, less the letters
-// that both begin with, ignoring case.
-func Nearest(word string, names []string) string {
-	best, distance := "", 1<<30
-	for _, name := range names {
-		a, b := strings.ToLower(word), strings.ToLower(name)
-		if d := edits(a, b) - common(a, b); d < distance {
-			best, distance = name, d
-		}
-	}
-	return best
-}
-
-// common is how many bytes two words begin with alike.
-func common(a, b string) (n int) {
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
-
-// edits is the Levenshtein distance in bytes; words are cut to 64.
-func edits(a, b string) int {
-	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eppctl/eppctl/score"
+	"github.com/eppctl/eppctl/score/nearest"
 )
 
 // Overrides are the settings of variables and flags that bear on each other; an
@@ -111,7 +112,7 @@ func (c *Config) setWeights(w *score.Weights) error {
 	for _, key := range keys {
 		if w.Set(key, c.Weights[key]) != nil {
 			problems = append(problems, fmt.Errorf("%sunknown key weights.%s: did you mean %s? The weights are %s",
-				c.from.at("weights."+key), key, Nearest(key, names), strings.Join(names, ", ")))
+				c.from.at("weights."+key), key, nearest.Name(key, names), strings.Join(names, ", ")))
 		}
 	}
 	return errors.Join(problems...)

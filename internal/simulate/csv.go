@@ -13,7 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/score/nearest"
 )
 
 // The columns of a CSV trace. The first three are needed.
@@ -65,7 +65,7 @@ func csvHeader(header []string) (map[string]int, error) {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if !slices.Contains(csvColumns, name) {
 			return nil, fmt.Errorf("line 1: neither JSON nor a column that is known: %q; did you mean %s? There are %s",
-				name, config.Nearest(name, csvColumns), strings.Join(csvColumns, ", "))
+				name, nearest.Name(name, csvColumns), strings.Join(csvColumns, ", "))
 		}
 		at[name] = i
 	}

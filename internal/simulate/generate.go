@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/score/nearest"
 )
 
 // GeneratorPrefix begins the name of a generated trace, as in "gen:chat:rate=5".
@@ -114,7 +114,7 @@ func (g *generation) read(of *Generator, options string) error {
 		}
 		key, value, _ := strings.Cut(option, "=")
 		if _, ok := g.set[key]; !ok {
-			return fmt.Errorf("no setting %q: did you mean %s? There are %s", key, config.Nearest(key, keys), strings.Join(keys, ", "))
+			return fmt.Errorf("no setting %q: did you mean %s? There are %s", key, nearest.Name(key, keys), strings.Join(keys, ", "))
 		}
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(v >= 0 && v <= maxTokens) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/score/nearest"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -52,7 +52,7 @@ func Kinds() []string {
 func ParsePolicy(text string, base score.Weights) (*Policy, error) {
 	kind, options, _ := strings.Cut(text, ":")
 	if !slices.Contains(Kinds(), kind) {
-		return nil, fmt.Errorf("policy %q: did you mean %s? There are %s", kind, config.Nearest(kind, Kinds()), strings.Join(Kinds(), ", "))
+		return nil, fmt.Errorf("policy %q: did you mean %s? There are %s", kind, nearest.Name(kind, Kinds()), strings.Join(Kinds(), ", "))
 	}
 	p := &Policy{Name: text, kind: kind, weights: *base.Clone(), by: "header"}
 	switch kind {
