@@ -114,7 +114,7 @@ func TestEveryPickOfTheLogIsTheClients(t *testing.T) {
 	if len(got[`odd id "7": tab/ü`]) != 1 {
 		t.Errorf("no record of the odd ID: %q", slices.Sorted(maps.Keys(got)))
 	}
-	if s := parser.Stats(); s != (llmdlog.Stats{Lines: s.Lines, Records: 98, Level: 4}) {
+	if s := parser.Stats(); s != (llmdlog.Stats{Lines: s.Lines, Read: 2931, Records: 98, Level: 4}) {
 		t.Errorf("stats %+v", s)
 	}
 }

@@ -38,10 +38,20 @@ func (f *fates) add(id string, one fate) {
 	f.byID[id] = one
 }
 
+// lose notes why a pick can't be shown after all.
+func (f *fates) lose(id, reason string) {
+	if _, known := f.byID[id]; known {
+		f.byID[id] = fate{reason: reason}
+	}
+}
+
 // Absent says why there is no record of a request: it was rejected, or its pick is
 // not in the log. It reports false for an ID that no line has, or that records were
 // made of; the reason is then why an ID can be missing, or empty.
 func (p *Parser) Absent(id string) (reason string, ok bool) {
+	if p.stats.Disordered() {
+		return "its lines are not in the order of time, oldest first: sort them", true
+	}
 	one, known := p.fates.byID[id]
 	if known && one.picked {
 		return "", false

@@ -1,6 +1,7 @@
 package llmdlog
 
 import (
+	"bytes"
 	"container/list"
 	"encoding/json"
 	"time"
@@ -41,6 +42,10 @@ type Stats struct {
 	Malformed int // lines of the log that can't be read, such as truncated ones
 	Restarts  int // starts of a picker that was known already
 	Records   int // records that were made
+	Torn      int // decisions that were left out, since scores of them are missing
+	Doubled   int // lines that are the one before once more; they are read once
+	Read      int // lines that something was read of
+	Backwards int // of these, lines that are older than the one before
 	// Level is the log level (-v) of the picker that wrote last, 0 when not known:
 	// as it said at its start, else as its lines tell.
 	Level int
@@ -52,6 +57,8 @@ type Parser struct {
 	stats     Stats
 	processes map[string]*process
 	last      *process
+	before    []byte    // the line before, of those that are read
+	at        time.Time // its time
 
 	open     map[string]*list.Element // requests by process and ID
 	queue    list.List                // the same, in the order in which they began
@@ -81,11 +88,20 @@ func (p *Parser) Line(line []byte) {
 	if !known {
 		return
 	}
+	if bytes.Equal(line, p.before) {
+		p.stats.Doubled++
+		return
+	}
+	p.before = append(p.before[:0], line...)
 	e := entry{}
 	if len(body) > maxLine || json.Unmarshal(body, &e) != nil || !e.valid() {
 		p.stats.Malformed++
 		return
 	}
+	if p.stats.Read++; e.at.Before(p.at) {
+		p.stats.Backwards++
+	}
+	p.at = e.at
 	proc := p.process(source)
 	proc.seen = max(proc.seen, m.level)
 	m.handle(p, proc, &e)
@@ -125,6 +141,10 @@ func (p *Parser) Close() []*explain.Record {
 	}
 	return p.Take()
 }
+
+// Disordered reports whether the lines do not follow each other in time, as in a log
+// that was exported newest first: hardly a decision can be read of it then.
+func (s *Stats) Disordered() bool { return 2*s.Backwards > s.Read }
 
 // Stats tells what was read so far.
 func (p *Parser) Stats() Stats {

@@ -338,3 +338,77 @@ func TestStateIsBounded(t *testing.T) {
 		t.Errorf("a run of 5001 endpoints was read: %+v", p.Stats())
 	}
 }
+
+func TestLinesThatAreDoubledCountOnce(t *testing.T) {
+	t.Parallel()
+	s := simple(3, 2)
+	s.start()
+	s.received("r")
+	s.run("r", "default", [][]float64{{0.2, 0.8, 0}, {0.7, 1, 0}}, 1)
+	s.handled("r", "10.0.0.1:8002")
+	s.answer("r", 3)
+	var doubled []string
+	for _, line := range s.lines {
+		doubled = append(doubled, line, line)
+	}
+	p, records := parse(llmdlog.Options{}, doubled)
+	if len(records) != 1 || p.Stats().Doubled == 0 {
+		t.Fatalf("%d records, want 1; %+v", len(records), p.Stats())
+	}
+	replays(t, records)
+}
+
+// A pick that has no total among the lines is none that can be explained: it must not
+// pass for a refusal.
+func TestAPickWithoutATotalIsNotShown(t *testing.T) {
+	t.Parallel()
+	s := simple(3, 2)
+	s.start()
+	s.received("r")
+	s.run("r", "default", [][]float64{{0.2, 0.8, 0}, {0.7, 1, 0}}, 1)
+	s.handled("r", "10.0.0.1:8002")
+	for i, line := range s.lines {
+		if strings.Contains(line, "Candidate pods for picking") {
+			s.lines[i] = strings.ReplaceAll(line, "pod-02", "pod-99")
+		}
+	}
+	p, records := parse(llmdlog.Options{}, s.lines)
+	if reason, ok := p.Absent("r"); len(records) != 0 || !ok || !strings.Contains(reason, "has not all lines of the decision") {
+		t.Errorf("%d records, absent for %q, %v", len(records), reason, ok)
+	}
+}
+
+func TestADecisionThatLostAScoreIsNotShown(t *testing.T) {
+	t.Parallel()
+	s := simple(3, 2)
+	s.start()
+	for _, id := range []string{"whole", "torn"} {
+		s.received(id)
+		s.run(id, "default", [][]float64{{0.2, 0.8, 0}, {0.7, 1, 0}}, 1)
+		s.handled(id, "10.0.0.1:8002")
+	}
+	at := slices.IndexFunc(s.lines, func(line string) bool {
+		return strings.Contains(line, "Calculated score") && strings.Contains(line, `"torn"`) && strings.Contains(line, "pod-01")
+	})
+	p, records := parse(llmdlog.Options{}, slices.Delete(s.lines, at, at+1))
+	if len(records) != 1 || records[0].RequestID != "whole" || p.Stats().Torn != 1 {
+		t.Errorf("%d records, %+v", len(records), p.Stats())
+	}
+	if reason, ok := p.Absent("torn"); !ok || !strings.Contains(reason, "lines were lost") {
+		t.Errorf("absent for %q, %v", reason, ok)
+	}
+}
+
+func TestALogThatIsNewestFirstIsToldFrom(t *testing.T) {
+	t.Parallel()
+	s := simple(3, 2)
+	s.start()
+	s.received("r")
+	s.run("r", "default", [][]float64{{0.2, 0.8, 0}, {0.7, 1, 0}}, 1)
+	s.handled("r", "10.0.0.1:8002")
+	slices.Reverse(s.lines)
+	p, records := parse(llmdlog.Options{}, s.lines)
+	if reason, _ := p.Absent("r"); len(records) != 0 || !strings.Contains(reason, "not in the order of time") {
+		t.Errorf("%d records, absent for %q", len(records), reason)
+	}
+}

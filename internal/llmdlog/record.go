@@ -57,6 +57,13 @@ func (p *Parser) record(r *request, run *run, g *group) {
 		p.stats.Malformed++ // a value that no record can hold
 		return
 	}
+	if run.gaps(g.scorers) {
+		if check, _, _ := explain.Replay(rec); !check.Identical {
+			p.stats.Torn++
+			p.fates.lose(r.id, r.unseen())
+			return
+		}
+	}
 	p.stats.Records++
 	p.ready = append(p.ready, rec)
 }

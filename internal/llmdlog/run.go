@@ -36,9 +36,21 @@ func newRun(profile string, at time.Time) *run {
 }
 
 // whole reports whether all that a record needs was read: the run from its scorers
-// on, the totals and a pick.
+// on, the totals and a pick that has one.
 func (r *run) whole() bool {
-	return !r.twice && !r.scoring.IsZero() && r.summed && len(r.targets) > 0
+	if r.twice || r.scoring.IsZero() || !r.summed || len(r.targets) == 0 {
+		return false
+	}
+	picked := r.byKey[r.targets[0]]
+	return picked.excluded == "" && !math.IsNaN(picked.total)
+}
+
+// gaps reports whether a score is not there. A scorer may leave pods out, which then
+// get nothing of it; else the line was lost, and the totals tell which it was.
+func (r *run) gaps(scorers []string) bool {
+	return slices.ContainsFunc(r.pods, func(p *pod) bool {
+		return p.excluded == "" && (len(p.scores) < len(scorers) || slices.ContainsFunc(p.scores, math.IsNaN))
+	})
 }
 
 // see adds the endpoints that are new, and brings the others up to date.

@@ -214,8 +214,15 @@ func (r *reading) close() error {
 	if err := r.fromLog(r.llmd.Close()); err != nil {
 		return err
 	}
-	if n := r.llmd.Stats().Malformed; n > 0 {
-		r.opts.warn("%s: lines of the log that are cut off or too long were skipped: %d", r.name, n)
+	stats := r.llmd.Stats()
+	if stats.Malformed > 0 {
+		r.opts.warn("%s: lines of the log that are cut off or too long were skipped: %d", r.name, stats.Malformed)
+	}
+	if stats.Torn > 0 {
+		r.opts.warn("%s: decisions were left out, since lines of them are missing: %d", r.name, stats.Torn)
+	}
+	if stats.Disordered() {
+		r.opts.warn("%s: the lines of the log are not in the order of time, oldest first: sort them", r.name)
 	}
 	return r.fromLog(r.ours.close())
 }
