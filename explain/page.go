@@ -252,8 +252,8 @@ func runeWidth(r rune) int {
 }
 
 // Sanitize writes everything that is not printable the way Go does in a string
-// literal: control characters, bidirectional overrides, zero-width characters
-// and stray bytes stay visible and lose their effect.
+// literal: control characters, bidirectional overrides, zero-width characters,
+// letters that show nothing and stray bytes stay visible and lose their effect.
 func Sanitize(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -262,7 +262,7 @@ func Sanitize(text string) string {
 		case r == utf8.RuneError && size == 1:
 			quoted := strconv.QuoteToASCII(text[i : i+1])
 			b.WriteString(quoted[1 : len(quoted)-1])
-		case strconv.IsPrint(r):
+		case strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 			b.WriteRune(r)
 		default:
 			quoted := strconv.QuoteRuneToASCII(r)

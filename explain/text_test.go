@@ -237,6 +237,7 @@ func TestSanitize(t *testing.T) {
 		"\xff\xc3":     `\xff\xc3`,
 		"\u0085\u009b": `\u0085\u009b`,
 		"\ufffd":       "\ufffd",
+		"\u3164\ufe0f": `\u3164\ufe0f`,
 	} {
 		if got := explain.Sanitize(in); got != want {
 			t.Errorf("Sanitize(%q) = %q, want %q", in, got, want)

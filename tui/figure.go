@@ -10,14 +10,20 @@ import (
 
 // percent is 63%. What is not known is the unknown glyph in all of these, never 0.
 func (st *styles) percent(v *float64) string {
-	if v == nil || math.IsNaN(*v) {
+	if v == nil || !finite(100**v) {
 		return st.glyphs.unknown
 	}
-	return strconv.Itoa(int(math.Round(100**v))) + "%"
+	return strconv.FormatFloat(math.Round(100**v)+0, 'f', -1, 64) + "%"
 }
+
+// finite reports whether v is a number that can be drawn.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // amount is 847, 9.1k, 67k or 1.2M.
 func amount(v float64) string {
+	if !finite(v) {
+		return "?"
+	}
 	for _, unit := range []struct {
 		size float64
 		name string
@@ -48,7 +54,7 @@ func (st *styles) wholeOf(v *int) string {
 }
 
 func (st *styles) decimal(v *float64, decimals int) string {
-	if v == nil || math.IsNaN(*v) {
+	if v == nil || !finite(*v) {
 		return st.glyphs.unknown
 	}
 	return strconv.FormatFloat(*v, 'f', decimals, 64)
@@ -67,8 +73,11 @@ func (st *styles) age(seconds *float64) string {
 	if seconds == nil {
 		return st.glyphs.unknown
 	}
-	return ageText(time.Duration(*seconds * float64(time.Second)))
+	return ageText(time.Duration(min(*seconds, maxAge.Seconds()) * float64(time.Second)))
 }
+
+// maxAge is the longest age that is told.
+const maxAge = 9999 * 24 * time.Hour
 
 func ageText(d time.Duration) string {
 	switch d = max(d, 0); {
@@ -95,7 +104,7 @@ func ago(d time.Duration) string {
 // latency is 0.04ms, 0.4ms, 512ms or 2.1s.
 func (st *styles) latency(seconds *float64) string {
 	switch {
-	case seconds == nil:
+	case seconds == nil || !finite(1000**seconds):
 		return st.glyphs.unknown
 	case *seconds < 100e-6:
 		return fmt.Sprintf("%.2fms", *seconds*1000)

@@ -152,3 +152,45 @@ func TestHostileText(t *testing.T) {
 		}
 	}
 }
+
+// What terminals take for different widths is not drawn: it would push the rest of the
+// line out of its place.
+func TestTextOfUncertainWidth(t *testing.T) {
+	st := newStyles(Look{})
+	for text, want := range map[string]string{
+		"宽 한 é":  "宽 한 é",
+		"🇩🇪":     "🇩🇪",
+		"🏳️":     "🏳" + `\ufe0f`,
+		"👍🏽":     `\U0001f44d\U0001f3fd`,
+		"क्षि":   `\u0915\u094d\u0937\u093f`,
+		"\u3164": `\u3164`,
+	} {
+		if got := st.clean(text); got != want {
+			t.Errorf("clean(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// No number, however absurd, breaks the screen, or is drawn as none.
+func TestHostileNumbers(t *testing.T) {
+	for _, v := range []float64{-1, 1e308, -1e308, 1e39, 1e18, 5e-324, 0} {
+		snap := fleet(8)
+		for i := range snap.Pods {
+			p := &snap.Pods[i]
+			p.Load, p.Health, p.PicksShare, p.CacheHitRatio, p.KVUsage = &v, &v, &v, &v, &v
+			p.Running, p.TTFTP95, p.AgeSeconds, p.Queue.Waiting = &v, &v, &v, &v
+			p.Picks, p.Queue.Pending, p.Queue.Max, p.CachedBlocks = []int{-1}, -9e15, -1, new(-5)
+		}
+		for open := paneNone; open <= paneHelp; open++ {
+			m := still(250, 50, Look{}, nil)
+			m.open = open
+			for metric := range metrics {
+				m.metric = metric
+				m.Update(Update{Snapshot: snap, Rows: someRows(3)})
+				if text := strings.Join(m.screen(), "\n"); strings.Contains(text, "Inf") || strings.Contains(text, "NaN") {
+					t.Errorf("pane %d with %v draws no number:\n%s", open, v, text)
+				}
+			}
+		}
+	}
+}

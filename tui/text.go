@@ -27,10 +27,19 @@ func (st *styles) clean(text string) string {
 	case printable:
 		return text
 	case st.look.ASCII:
-		quoted := strconv.QuoteToASCII(text)
-		return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+		return quote(text)
 	}
-	return fewMarks(explain.Sanitize(text))
+	safe := fewMarks(explain.Sanitize(text))
+	if ansi.StringWidth(safe) != ansi.StringWidthWc(safe) {
+		return quote(text) // terminals don't agree how wide it is
+	}
+	return safe
+}
+
+// quote writes all but ASCII as escapes.
+func quote(text string) string {
+	quoted := strconv.QuoteToASCII(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // fewMarks leaves out combining marks that would pile up over other lines.
@@ -123,7 +132,7 @@ func fill(lines []string, width, height int) []string {
 
 // bar draws a part of 1 in so many cells; nil is a bar of nothing.
 func (st *styles) bar(part *float64, cells int) string {
-	if part == nil || math.IsNaN(*part) {
+	if part == nil || !finite(*part) {
 		return strings.Repeat(st.glyphs.rest, cells)
 	}
 	steps := len(st.glyphs.bar)
@@ -144,7 +153,7 @@ func (st *styles) spark(values []float32, cells int) string {
 	values = values[max(len(values)-cells, 0):]
 	top := float32(0)
 	for _, v := range values {
-		if v == v {
+		if finite(float64(v)) {
 			top = max(top, v)
 		}
 	}
@@ -153,7 +162,7 @@ func (st *styles) spark(values []float32, cells int) string {
 	for _, v := range values {
 		steps := len(st.glyphs.spark)
 		switch {
-		case v != v:
+		case !finite(float64(v)):
 			b.WriteByte(' ')
 		case top == 0:
 			b.WriteString(st.glyphs.spark[0])

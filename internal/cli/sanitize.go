@@ -66,8 +66,11 @@ func clean(text string) bool {
 }
 
 // safeRune excludes what strconv does: controls, format characters (bidi
-// overrides, zero widths, tags), line separators, private use, surrogates.
-func safeRune(r rune) bool { return strconv.IsPrint(r) }
+// overrides, zero widths, tags), line separators, private use, surrogates; and letters
+// that show nothing.
+func safeRune(r rune) bool {
+	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
 
 func countMarks(r rune, before int) int {
 	if unicode.Is(unicode.M, r) {

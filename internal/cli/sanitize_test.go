@@ -23,6 +23,7 @@ func TestSanitize(t *testing.T) {
 		{"isolate", "\u2066x\u2069", `\u2066x\u2069`},
 		{"zero width", "po\u200bd", `po\u200bd`},
 		{"tag character", "x\U000e0041", `x\U000e0041`},
+		{"letters that show nothing", "\u3164\u115f\ufe0f", `\u3164\u115f\ufe0f`},
 		{"stray bytes", "a\xff\xc3", `a\xff\xc3`},
 		{"line separator", "a\u2028b", `a\u2028b`},
 		{"a few marks stay", "e\u0301\u0302", "e\u0301\u0302"},
