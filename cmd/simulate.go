@@ -67,7 +67,12 @@ func newSimulate(p *program, s *cli.Streams) *cobra.Command {
 		Annotations: map[string]string{seeAlsoKey: `
 			eppctl serve --sim N      the same pods as real servers
 			eppctl explain REQUEST    why one request went where it went`},
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("one TRACE is needed, got %d: a file, - for standard input, or gen:NAME", len(args))
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, p, s, args[0]) },
 	}
 	f.register(c)

@@ -42,12 +42,14 @@ func (w *simulateWriter) write() error {
 	}
 }
 
-// policyColumns are the columns of the table, and of CSV. Times are seconds there.
-var policyColumns = []struct {
+// A policyColumn is a column of the table, and of CSV. Times are seconds there.
+type policyColumn struct {
 	cli.Column
 	key   string // in CSV
 	value func(*simulate.PolicyReport) (number float64, unit string, known bool)
-}{
+}
+
+var policyColumns = []policyColumn{
 	{cli.Column{Name: "CACHED", Right: true}, "cacheHitRatio", always("%", func(p *simulate.PolicyReport) float64 { return p.CacheHitRatio })},
 	{cli.Column{Name: "TTFT P50", Right: true}, "ttftSecondsP50", timeOf(ttft, p50)},
 	{cli.Column{Name: "P90", Right: true}, "ttftSecondsP90", timeOf(ttft, p90)},
@@ -135,19 +137,7 @@ func (w *simulateWriter) text(printer cli.Printer) error {
 		fmt.Fprintf(w.Out, "good: %s\n", cli.Sanitize(r.SLO))
 	}
 	fmt.Fprintln(w.Out)
-	columns := []cli.Column{{Name: "POLICY"}}
-	for _, c := range policyColumns {
-		columns = append(columns, c.Column)
-	}
-	table := printer.Table(columns...)
-	for i := range r.Policies {
-		row := []string{r.Policies[i].Policy}
-		for _, c := range policyColumns {
-			row = append(row, figure(c.value(&r.Policies[i])))
-		}
-		table.Row(row...)
-	}
-	if err := table.Flush(); err != nil {
+	if err := w.policies(printer); err != nil {
 		return err
 	}
 	if err := w.differences(printer); err != nil {
@@ -156,6 +146,27 @@ func (w *simulateWriter) text(printer cli.Printer) error {
 	simulated := float64(r.Requests * len(r.Policies))
 	fmt.Fprintf(w.Err, "eppctl: %.0f requests simulated in %s: %.0f a second\n", simulated, w.elapsed.Round(10*time.Millisecond), simulated/max(w.elapsed.Seconds(), 1e-3))
 	return nil
+}
+
+// policies prints the table; what is good is left out where nobody said.
+func (w *simulateWriter) policies(printer cli.Printer) error {
+	shown := slices.Clone(policyColumns)
+	if w.report.SLO == "" {
+		shown = slices.DeleteFunc(shown, func(c policyColumn) bool { return c.Name == "GOOD" })
+	}
+	columns := []cli.Column{{Name: "POLICY"}}
+	for _, c := range shown {
+		columns = append(columns, c.Column)
+	}
+	table := printer.Table(columns...)
+	for i := range w.report.Policies {
+		row := []string{w.report.Policies[i].Policy}
+		for _, c := range shown {
+			row = append(row, figure(c.value(&w.report.Policies[i])))
+		}
+		table.Row(row...)
+	}
+	return table.Flush()
 }
 
 // differences prints what the policies have more than the baseline: the values of the

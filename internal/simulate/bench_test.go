@@ -5,8 +5,6 @@ import (
 	"os"
 	"runtime"
 	"testing"
-
-	"github.com/eppctl/eppctl/internal/prefix"
 )
 
 // BenchmarkSimulate runs traces through the picker on one processor: those of the
@@ -14,13 +12,6 @@ import (
 // each four. events are steps of engines, messages and arrivals; req/s and events/s are
 // of the wall's time. Its unit is BenchmarkFingerprint/tokens=4096 of internal/prefix.
 func BenchmarkSimulate(b *testing.B) {
-	b.Run("fingerprint-unit", func(b *testing.B) {
-		tokens := text(then(nil, 1, 4096)).Append(nil, 0, 4096)
-		var fps []uint64
-		for b.Loop() {
-			fps = prefix.Fingerprints(fps[:0], 1, tokens, 16)
-		}
-	})
 	for _, requests := range []int{500, 1000, 2000} {
 		b.Run(fmt.Sprintf("mooncake/requests=%d/pods=16", requests), func(b *testing.B) {
 			f, err := os.Open(mooncake)

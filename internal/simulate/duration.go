@@ -20,5 +20,7 @@ func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
+func (d Duration) String() string { return time.Duration(d).String() }
+
 // MarshalYAML implements [yaml.Marshaler].
-func (d Duration) MarshalYAML() (any, error) { return time.Duration(d).String(), nil }
+func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }

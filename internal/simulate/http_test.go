@@ -26,9 +26,10 @@ import (
 
 // manual is a clock that passes when it is told.
 type manual struct {
-	mu    sync.Mutex
-	now   time.Time
-	moved chan struct{} // closed when it has
+	mu       sync.Mutex
+	now      time.Time
+	moved    chan struct{} // closed when it has
+	sleeping int
 }
 
 func newManual() *manual { return &manual{now: epoch, moved: make(chan struct{})} }
@@ -43,20 +44,28 @@ func (m *manual) Now() time.Time {
 func (m *manual) Scale() float64 { return 1e6 }
 
 func (m *manual) Sleep(ctx context.Context, d time.Duration) error {
-	until := m.Now().Add(d)
-	for {
-		m.mu.Lock()
-		now, moved := m.now, m.moved
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	until := m.now.Add(d)
+	m.sleeping++
+	defer func() { m.sleeping-- }()
+	for m.now.Before(until) && ctx.Err() == nil {
+		moved := m.moved
 		m.mu.Unlock()
-		if !now.Before(until) {
-			return context.Cause(ctx)
-		}
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return context.Cause(ctx)
 		}
+		m.mu.Lock()
 	}
+	return context.Cause(ctx)
+}
+
+// asleep is how many wait for time to pass.
+func (m *manual) asleep() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sleeping
 }
 
 func (m *manual) set(at time.Duration) {
@@ -161,6 +170,7 @@ func (h *overHTTP) advance(to time.Duration) {
 		}
 		h.until("a report is applied", func() bool { return h.fleet.Pods()[next].ReportSeqAcked > seq || at == 0 && seq > 0 })
 		h.epochs[next] += reportEvery
+		h.until("all wait for their next report", func() bool { return h.clock.asleep() == len(h.epochs) })
 	}
 	h.clock.set(to)
 }
