@@ -14,7 +14,8 @@ const (
 	shedShare    = 0.2  // of the short window's decisions …
 	fewShed      = 3    // … and so many of them
 	silence      = 30.0 // seconds without a word of what pods hold
-	silentServed = 20   // requests that should have made them talk
+	silentServed = 20   // requests that should have made them talk …
+	silentTokens = 48.0 // … and what an engine computed of one of them in the mean: whole blocks
 	manyFlaps    = 4    // in the long window: out and back, twice
 	herdPicks    = 20   // in the short window
 	herdFactor   = 1.5  // times the median pod's picks
@@ -118,10 +119,22 @@ func saturatedFleet(s *Snapshot) []finding {
 	}}
 }
 
+// storing is how many requests a pod served that must have put blocks into its cache:
+// short prompts, and those that it holds already, put none there.
+func (p *PodSnapshot) storing() int {
+	if p.ComputedTokens != nil && *p.ComputedTokens < silentTokens {
+		return 0
+	}
+	return p.Served
+}
+
 // deadIndex: requests were served that change caches, and nobody tells. Where nobody
 // was ever expected to, matches are guesses by design.
 func deadIndex(s *Snapshot) (out []finding) {
-	served, heard := s.window(midWindow).Completed, s.Index.LastHeard
+	served, heard := 0, s.Index.LastHeard
+	for i := range s.Pods {
+		served += s.Pods[i].storing()
+	}
 	expected := heard != nil || s.Index.Streams > 0
 	if expected && served >= silentServed && (heard == nil || *heard > silence) {
 		text := "no pod has ever told what it holds"
@@ -136,7 +149,7 @@ func deadIndex(s *Snapshot) (out []finding) {
 	}
 	for _, p := range s.pickable() {
 		st := p.Stream
-		if st == nil || p.CacheSource != sourceEvents || p.Served < silentServed || st.AgeSeconds != nil && *st.AgeSeconds <= silence {
+		if st == nil || p.CacheSource != sourceEvents || p.storing() < silentServed || st.AgeSeconds != nil && *st.AgeSeconds <= silence {
 			continue
 		}
 		text := p.Pod + " has never sent an event"

@@ -90,6 +90,11 @@ func TestFleetVerdicts(t *testing.T) {
 		{"nobody ever told", func(s *explain.Snapshot) { s.Index.LastHeard = nil }, explain.VerdictIndexDead, "", "no pod has ever told"},
 		{"one pod tells nothing", first(func(p *explain.PodSnapshot) { p.Stream.AgeSeconds = new(40.0) }), explain.VerdictIndexDead, "pod-a", "pod-a has sent no event for 40s"},
 		{"a pod that serves nothing tells nothing", first(func(p *explain.PodSnapshot) { p.Stream.AgeSeconds, p.Served = new(40.0), 0 }), explain.VerdictOK, "", ""},
+		{"short prompts leave nothing to tell", func(s *explain.Snapshot) {
+			s.Index.LastHeard = nil
+			each(func(p *explain.PodSnapshot) { p.Stream.AgeSeconds, p.ComputedTokens = nil, new(12.0) })(s)
+		}, explain.VerdictOK, "", ""},
+		{"long ones do", first(func(p *explain.PodSnapshot) { p.Stream.AgeSeconds, p.ComputedTokens = new(40.0), new(90.0) }), explain.VerdictIndexDead, "pod-a", ""},
 		{"its reports tell", first(func(p *explain.PodSnapshot) { p.Stream.AgeSeconds, p.CacheSource = new(40.0), "report" }), explain.VerdictOK, "", ""},
 		{"nobody was expected to tell", func(s *explain.Snapshot) {
 			s.Index = explain.IndexState{}

@@ -141,6 +141,9 @@ type PodSnapshot struct {
 	DecidedBy map[string]int `json:"decidedBy"`
 	// Served are the requests that it ended in the middle window.
 	Served int `json:"served"`
+	// ComputedTokens are the prompt tokens of one of them, in the mean, that its engine
+	// did not find in its cache; null when it never said.
+	ComputedTokens *float64 `json:"computedTokens"`
 	// CachedBlocks are what it is known to hold, CacheSource by what: events, report,
 	// assumed, none.
 	CachedBlocks *int   `json:"cachedBlocks"`

@@ -66,6 +66,7 @@ func decider(by score.DecidedBy) int {
 // cell is what one pod did in a second. Its counts stop at their largest value.
 type cell struct {
 	picks, served, loads uint16
+	told                 uint16 // served requests of which the tokens below are known
 	by                   [deciders]uint16
 	ttft                 [classes]uint16
 	prompt, found        uint32 // tokens of served requests, and those of them from its cache

@@ -98,6 +98,7 @@ func (c *podSum) show(p *explain.PodSnapshot, weights *score.Weights, policy str
 	p.Served, p.Adapters.Loads = int(c.served), int(c.loads)
 	if c.prompt > 0 {
 		p.CacheHitRatio = new(float64(c.found) / float64(c.prompt))
+		p.ComputedTokens = new(float64(c.prompt-c.found) / float64(c.told))
 	}
 	p.TTFTP95 = quantile(c.ttft[:], .95, ttftUnit)
 }

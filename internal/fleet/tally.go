@@ -146,6 +146,7 @@ func (t *tally) completed(p place, o *record.Outcome, predicted int, stale bool)
 		increase(&c.ttft[ttft])
 	}
 	if o.PromptTokens > 0 && o.CachedTokens >= 0 {
+		increase(&c.told)
 		c.prompt += uint32(o.PromptTokens)
 		c.found += uint32(min(o.CachedTokens, o.PromptTokens))
 	}

@@ -36,6 +36,7 @@ type window struct {
 // podSum is the sum of a pod's cells.
 type podSum struct {
 	served, loads uint32
+	told          uint32
 	by            [deciders]uint32
 	ttft          sketch
 	prompt, found uint64
@@ -149,6 +150,7 @@ func (p *podSum) merge(c *cell, sign uint32) {
 	wide := uint64(int64(int32(sign)))
 	p.served += sign * uint32(c.served)
 	p.loads += sign * uint32(c.loads)
+	p.told += sign * uint32(c.told)
 	for i, n := range c.by {
 		p.by[i] += sign * uint32(n)
 	}

@@ -19,7 +19,8 @@ type tally struct {
 
 // podTally counts one pod in the middle window.
 type podTally struct {
-	prompt, cached int
+	prompt, cached int // tokens of requests of which both are known …
+	told           int // … and how many these are
 	ttft           []float64
 }
 
@@ -63,6 +64,7 @@ func count(s *explain.Snapshot, span []*explain.Record, t time.Time) {
 			p.TTFTP95 = quantile(c.ttft, .95)
 			if c.prompt > 0 {
 				p.CacheHitRatio = new(float64(c.cached) / float64(c.prompt))
+				p.ComputedTokens = new(float64(max(c.prompt-c.cached, 0)) / float64(c.told))
 			}
 		}
 	}
@@ -141,6 +143,7 @@ func (c *podTally) ended(rec *explain.Record, p *explain.PodSnapshot) {
 		c.ttft = append(c.ttft, *o.TTFTSeconds)
 	}
 	if o.CachedTokens != nil && o.PromptTokens != nil {
+		c.told++
 		c.prompt += *o.PromptTokens
 		c.cached += *o.CachedTokens
 	}
