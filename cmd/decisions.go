@@ -240,24 +240,20 @@ func (p *decisionsPrinter) add(rec *explain.Record) error {
 	default: // a table
 		row := explain.Summarize(rec)
 		p.rows = append(p.rows, row)
-		tokens := fmt.Sprint(row.Tokens)
-		if rec.Origin != nil && row.Tokens == 0 {
-			tokens = cli.Unknown // the logs of others do not tell
-		}
-		p.row(row, tokens)
+		p.row(&row)
 	}
 	return nil
 }
 
-func (p *decisionsPrinter) row(r explain.Row, tokens string) {
+func (p *decisionsPrinter) row(r *explain.Row) {
 	// Simulated time runs ahead of the wall's, so there are no ages here.
 	when := r.Time.UTC().Format(rowTimeFormat)
 	if p.printer.Streams.OutIsTerminal {
 		when = r.Time.UTC().Format(rowClockFormat)
 	}
 	p.table.Row(
-		when, r.RequestID, tokens, orNone(r.Picked), number(r.Score, "%.3f"), number(r.Margin, "%+.3f"),
-		orNone(r.DecidedBy), orNone(r.Over), cached(r.CachedTokens, r.PredictedCached), whole(r.Status), seconds(r.TTFTSeconds),
+		when, r.RequestID, known(r.Tokens, "%d"), orNone(r.Picked), number(r.Score, "%.3f"), number(r.Margin, "%+.3f"),
+		orNone(r.DecidedBy), orNone(r.Over), cached(r.CachedTokens, r.PredictedCached), known(r.Status, "%d"), seconds(r.TTFTSeconds),
 		orNone(strings.Join(r.Flags, ",")), r.Model, seconds(&r.Took), r.DecisionID,
 	)
 }
@@ -321,19 +317,12 @@ func number(v *float64, format string) string {
 	return fmt.Sprintf(format, *v)
 }
 
-func whole(v *int) string {
-	if v == nil {
-		return cli.Unknown
-	}
-	return fmt.Sprint(*v)
-}
-
 // cached is the engine's cached tokens against what was predicted.
 func cached(actual, predicted *int) string {
 	if actual == nil && predicted == nil {
 		return cli.Unknown
 	}
-	return whole(actual) + "/" + whole(predicted)
+	return known(actual, "%d") + "/" + known(predicted, "%d")
 }
 
 func seconds(v *float64) string {

@@ -7,6 +7,8 @@ import (
 	"github.com/eppctl/eppctl/internal/cli"
 )
 
+const kindReplay = "Replay"
+
 // replayReport is the JSON document of 'eppctl decisions --replay': how many
 // decisions were replayed, how many of them came out the same to the bit, and
 // what the first of the others differs in.
@@ -32,7 +34,7 @@ type replayPrinter struct {
 }
 
 func newReplayPrinter(p cli.Printer, from []string) *replayPrinter {
-	return &replayPrinter{p, from, replayReport{APIVersion: explain.APIVersion, Kind: "Replay"}}
+	return &replayPrinter{p, from, replayReport{APIVersion: explain.APIVersion, Kind: kindReplay}}
 }
 
 func (p *replayPrinter) add(rec *explain.Record) error {

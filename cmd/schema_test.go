@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/metricview"
 )
 
 // schemas are the documents that have one, by kind.
@@ -28,12 +30,16 @@ var schemas = map[string]reflect.Type{
 	explain.KindConversation: reflect.TypeFor[explain.Conversation](),
 	explain.KindWindow:       reflect.TypeFor[explain.Window](),
 	explain.KindWhatIf:       reflect.TypeFor[explain.Comparison](),
+	explain.KindSnapshot:     reflect.TypeFor[explain.Snapshot](),
 	kindDecisionRows:         reflect.TypeFor[decisionRows](),
+	kindReplay:               reflect.TypeFor[replayReport](),
+	metricview.KindMetrics:   reflect.TypeFor[metricview.Document](),
+	metricview.KindSeries:    reflect.TypeFor[metricview.SeriesDocument](),
 }
 
 // The schemas are made of the Go types and their comments, and written with -update.
 func TestSchemas(t *testing.T) {
-	comments := commentsOf(t, "../explain", ".")
+	comments := commentsOf(t, "../explain", "../internal/metricview", "../cmd")
 	for kind, of := range schemas {
 		b, err := json.MarshalIndent(schemaOf(kind, of, comments), "", "  ")
 		if err != nil {
@@ -89,7 +95,7 @@ func (m *schemaMaker) typeOf(t reflect.Type) object {
 		return object{"type": "boolean"}
 	case reflect.Float64:
 		return object{"type": "number"}
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		return object{"type": "integer"}
 	case reflect.Uint64:
 		return object{"type": "integer", "minimum": 0}
@@ -130,7 +136,7 @@ func (m *schemaMaker) structOf(t reflect.Type) object {
 	m.fields(t, properties, &required)
 	slices.Sort(required)
 	out := object{"type": "object", "properties": properties, "required": required}
-	if text := m.comments[t.Name()]; text != "" {
+	if text := m.comments[nameOf(t)]; text != "" {
 		out["description"] = text
 	}
 	return out
@@ -146,13 +152,13 @@ func (m *schemaMaker) fields(t reflect.Type, properties object, required *[]stri
 		if !f.IsExported() || name == "-" {
 			continue
 		}
-		of, field := m.typeOf(f.Type), t.Name()+"."+f.Name
+		of, field := m.typeOf(f.Type), nameOf(t)+"."+f.Name
 		if values := enums[field]; values != nil {
 			of["enum"] = values
 		}
 		if options != "omitempty" {
 			*required = append(*required, name)
-			if f.Type.Kind() == reflect.Pointer || slices.Contains(foreign[m.kind], field) {
+			if f.Type.Kind() == reflect.Pointer || slices.Contains(nullable[m.kind], field) {
 				of = orNull(of)
 			}
 		}
@@ -163,6 +169,9 @@ func (m *schemaMaker) fields(t reflect.Type, properties object, required *[]stri
 	}
 }
 
+// nameOf is a type with its package: explain.Row.
+func nameOf(t reflect.Type) string { return path.Base(t.PkgPath()) + "." + t.Name() }
+
 func orNull(of object) object {
 	if name, simple := of["type"].(string); simple && of["enum"] == nil {
 		of["type"] = []string{name, "null"}
@@ -171,29 +180,38 @@ func orNull(of object) object {
 	return object{"anyOf": []object{of, {"type": "null"}}}
 }
 
-// foreign are the fields that are null in what is made of another picker's log.
-var foreign = map[string][]string{
+// nullable are the fields that are null when they are not known, although they are no
+// pointers. Those of an explanation are in what is made of another picker's log.
+var nullable = map[string][]string{
 	explain.KindExplanation: {
-		"Report.PromptTokens", "Report.Prompts", "Report.PrefixTokens", "Report.BlockSize", "Report.Blocks",
-		"Timings.Parse", "Timings.Lookup", "Timings.Decide",
+		"explain.Report.PromptTokens", "explain.Report.Prompts", "explain.Report.PrefixTokens", "explain.Report.BlockSize",
+		"explain.Report.Blocks", "explain.Timings.Parse", "explain.Timings.Lookup", "explain.Timings.Decide",
 	},
-	kindDecisionRows: {"Row.Tokens"},
+	explain.KindSnapshot:   {"explain.AdapterState.Loaded"},
+	metricview.KindMetrics: {"metricview.EngineState.Adapters"},
 }
 
-var states = []string{"known", "clamped", "stale", "unknown", "notApplicable"}
+var (
+	states   = []string{"known", "clamped", "stale", "unknown", "notApplicable"}
+	outcomes = []string{explain.OutcomePending, explain.OutcomeDone, explain.OutcomeUnknown}
+)
 
 // enums are the values of fields that have no others.
 var enums = map[string][]string{
-	"Outcome.State": {explain.OutcomePending, explain.OutcomeDone, explain.OutcomeUnknown},
-	"Row.State":     {explain.OutcomePending, explain.OutcomeDone, explain.OutcomeUnknown}, "ReportOutcome.State": {explain.OutcomePending, explain.OutcomeDone, explain.OutcomeUnknown},
-	"Weights.Saturation": {"relax", "reject"}, "Step.Name": {explain.StepIdeal, explain.StepKept, explain.StepAvailable, explain.StepPredicted, explain.StepActual},
-	"Factor.State": states, "Change.FromState": states,
-	"ReportOutcome.Cache": {
+	"explain.Outcome.State":       outcomes,
+	"explain.Row.State":           outcomes,
+	"explain.ReportOutcome.State": outcomes,
+	"explain.Factor.State":        states,
+	"explain.Change.FromState":    states,
+	"explain.Weights.Saturation":  {"relax", "reject"},
+	"explain.Step.Name":           {explain.StepIdeal, explain.StepKept, explain.StepAvailable, explain.StepPredicted, explain.StepActual},
+	"explain.ReportOutcome.Cache": {
 		explain.CacheAsPredicted, explain.CacheStale, explain.CacheMore, explain.CacheNotReported, explain.CacheNotPredicted, explain.CacheOtherPod,
 	},
 }
 
-// commentsOf reads the comments of types and their fields, as Type and Type.Field.
+// commentsOf reads the comments of types and their fields, as package.Type and
+// package.Type.Field.
 func commentsOf(t *testing.T, dirs ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -210,7 +228,7 @@ func commentsOf(t *testing.T, dirs ...string) map[string]string {
 			ast.Inspect(file, func(n ast.Node) bool {
 				if decl, ok := n.(*ast.GenDecl); ok && decl.Tok == token.TYPE {
 					for _, spec := range decl.Specs {
-						commentsOfType(decl, spec.(*ast.TypeSpec), out)
+						commentsOfType(filepath.Base(dir), decl, spec.(*ast.TypeSpec), out)
 					}
 				}
 				return true
@@ -220,16 +238,17 @@ func commentsOf(t *testing.T, dirs ...string) map[string]string {
 	return out
 }
 
-func commentsOfType(decl *ast.GenDecl, spec *ast.TypeSpec, out map[string]string) {
+func commentsOfType(pkg string, decl *ast.GenDecl, spec *ast.TypeSpec, out map[string]string) {
 	of, ok := spec.Type.(*ast.StructType)
 	if !ok {
 		return
 	}
-	out[spec.Name.Name] = plainComment(decl.Doc.Text())
+	name := pkg + "." + spec.Name.Name
+	out[name] = plainComment(decl.Doc.Text())
 	for _, field := range of.Fields.List {
 		text := plainComment(field.Doc.Text() + " " + field.Comment.Text())
-		for _, name := range field.Names {
-			out[spec.Name.Name+"."+name.Name] = text
+		for _, f := range field.Names {
+			out[name+"."+f.Name] = text
 		}
 	}
 }
@@ -254,7 +273,11 @@ func TestDocumentsFollowTheirSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range files {
+	pages, err := filepath.Glob("../internal/metricview/testdata/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(files, pages...) {
 		if strings.HasPrefix(filepath.Base(name), "versus-") { // a part of one
 			continue
 		}
@@ -270,6 +293,8 @@ func TestDocumentsFollowTheirSchemas(t *testing.T) {
 			follow(from, []byte(line))
 		}
 		follow(from, []byte(strings.Join(jsonLines(t, "decisions", "-o", "json", "-f", from), "\n")))
+		follow(from, []byte(strings.Join(jsonLines(t, "decisions", "--replay", "-o", "json", "-f", from), "\n")))
+		follow(from, []byte(strings.Join(jsonLines(t, "top", "--replay", from, "-o", "json"), "\n")))
 		for _, line := range lines[:min(len(lines), 20)] {
 			for _, document := range documentsOf(t, line) {
 				follow(from, document)

@@ -30,8 +30,8 @@ type Turn struct {
 	RequestID    string    `json:"requestID"`
 	DecisionID   string    `json:"decisionID"`
 	Time         time.Time `json:"time"`
-	Asked        bool      `json:"asked"` // the request that was asked for
-	PromptTokens int       `json:"promptTokens"`
+	Asked        bool      `json:"asked"`        // the request that was asked for
+	PromptTokens *int      `json:"promptTokens"` // null when another picker's log does not tell
 	// SharedBlocks is what it has in common with the turn before, at least.
 	SharedBlocks int    `json:"sharedBlocks"`
 	Pod          string `json:"pod"` // that served it, or that was picked; "" when refused
@@ -147,7 +147,7 @@ func (q *Request) lastCommon(other *Request) int {
 func turnOf(rec *Record, before []*Record) Turn {
 	r := Explain(rec, Options{Flips: -1, Earlier: before})
 	turn := Turn{
-		RequestID: rec.RequestID, DecisionID: rec.DecisionID, Time: rec.Time, PromptTokens: rec.Request.PromptTokens,
+		RequestID: rec.RequestID, DecisionID: rec.DecisionID, Time: rec.Time, PromptTokens: rec.promptTokens(),
 		Pod: rec.podOf(), PredictedCached: r.Outcome.PredictedCachedTokens, CachedTokens: r.Outcome.CachedTokens,
 		TTFTSeconds: r.Outcome.TTFTSeconds, Cause: r.Cause,
 	}
@@ -263,7 +263,7 @@ func (t *Turn) cells(i int) []string {
 		pod = "refused"
 	}
 	return []string{
-		strconv.Itoa(i + 1), t.Time.UTC().Format(time.TimeOnly), shortID(t.RequestID), strconv.Itoa(t.PromptTokens),
+		strconv.Itoa(i + 1), t.Time.UTC().Format(time.TimeOnly), shortID(t.RequestID), tokens(t.PromptTokens),
 		pod, tokens(t.PredictedCached), tokens(t.CachedTokens), ttft,
 	}
 }

@@ -34,18 +34,6 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	}{plain: (*plain)(r), Timings: stages{Scorers: r.Timings.Scorers, Total: r.Timings.Total}})
 }
 
-// MarshalJSON writes null for the tokens that a foreign picker's log doesn't tell.
-func (r Row) MarshalJSON() ([]byte, error) {
-	type plain Row
-	if r.Picker == "" {
-		return json.Marshal(plain(r))
-	}
-	return json.Marshal(struct {
-		plain
-		Tokens *int `json:"promptTokens"`
-	}{plain: plain(r)})
-}
-
 // writeOrigin says whose decision it is and what became of it.
 func (r *Report) writeOrigin(p *page) {
 	o := r.Origin

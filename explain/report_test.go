@@ -263,7 +263,7 @@ func TestSummarize(t *testing.T) {
 			if (row.Score == nil) != (want.refused != "") || (row.Margin == nil) != (want.over == "") {
 				t.Errorf("score %v, margin %v", row.Score, row.Margin)
 			}
-			if row.Took != rec.Timings.Total || row.Tokens != rec.Request.PromptTokens || row.Time != rec.Time {
+			if row.Took != rec.Timings.Total || *row.Tokens != rec.Request.PromptTokens || row.Time != rec.Time {
 				t.Errorf("row = %+v", row)
 			}
 		})

@@ -13,7 +13,7 @@ type Row struct {
 	RequestID  string    `json:"requestID"`
 	DecisionID string    `json:"decisionID"`
 	Model      string    `json:"model"`
-	Tokens     int       `json:"promptTokens"`
+	Tokens     *int      `json:"promptTokens"` // null when another picker's log does not tell
 	Policy     string    `json:"policy"`
 	Picked     string    `json:"picked"` // "" when refused
 	Score      *float64  `json:"score"`  // null when refused
@@ -58,7 +58,7 @@ func Summarize(rec *Record) Row {
 	outcome := outcomeOf(rec)
 	row := Row{
 		Time: rec.Time, RequestID: rec.RequestID, DecisionID: rec.DecisionID,
-		Model: rec.Request.Model, Tokens: rec.Request.PromptTokens, Policy: rec.Policy,
+		Model: rec.Request.Model, Tokens: rec.promptTokens(), Policy: rec.Policy,
 		Picked: result.Pod, Margin: finite(result.Margin), DecidedBy: result.DecidedBy, Refused: result.Refused,
 		Took: rec.Timings.Total, State: outcome.State, Status: outcome.Status, TTFTSeconds: outcome.TTFTSeconds,
 		PredictedCached: outcome.PredictedCachedTokens, CachedTokens: outcome.CachedTokens,

@@ -25,7 +25,7 @@ type Comparison struct {
 	DecisionID   string    `json:"decisionID"`
 	Time         time.Time `json:"time"`
 	Model        string    `json:"model"`
-	PromptTokens int       `json:"promptTokens"`
+	PromptTokens *int      `json:"promptTokens"` // null when another picker's log does not tell
 	// Verdict is the result in one sentence, Scope what it holds for.
 	Verdict string `json:"verdict"`
 	Scope   string `json:"scope"`
@@ -118,7 +118,7 @@ func WhatIf(rec *Record, edits []Edit) (*Comparison, error) {
 	before, after := Explain(original, Options{Flips: -1}), Explain(changed, Options{Flips: -1})
 	c := &Comparison{
 		APIVersion: APIVersion, Kind: KindWhatIf, RequestID: rec.RequestID, DecisionID: rec.DecisionID, Time: rec.Time,
-		Model: rec.Request.Model, PromptTokens: rec.Request.PromptTokens, Policy: rec.Policy, Scope: scope(rec),
+		Model: rec.Request.Model, PromptTokens: rec.promptTokens(), Policy: rec.Policy, Scope: scope(rec),
 		Before: before.side(), After: after.side(), PickChanges: original.Result.Index != changed.Result.Index,
 		Pods: comparePods(replay(original), replay(changed)), after: after,
 	}
@@ -219,6 +219,14 @@ func unitsOf(rec *Record, changes []edit) []int {
 // foreign reports whether another picker took the decision: none of the built-in
 // factors counts, and its weights follow no rule.
 func (r *Record) foreign() bool { return r.Origin != nil }
+
+// promptTokens are those of all prompts; nil when that is not known.
+func (r *Record) promptTokens() *int {
+	if r.foreign() {
+		return nil
+	}
+	return new(r.Request.PromptTokens)
+}
 
 func (r *Report) side() Side {
 	return Side{

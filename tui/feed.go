@@ -55,10 +55,10 @@ func orUnknown(text string, st *styles) string {
 }
 
 func feedTokens(r *explain.Row, st *styles) []span {
-	if r.Tokens == 0 {
+	if r.Tokens == nil {
 		return []span{{text: st.glyphs.unknown}}
 	}
-	return []span{{text: amount(float64(r.Tokens))}}
+	return []span{{text: amount(float64(*r.Tokens))}}
 }
 
 func feedPicked(r *explain.Row, _ *styles) []span {

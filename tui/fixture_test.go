@@ -121,7 +121,7 @@ func someRows(n int) []explain.Row {
 	for i := range rows {
 		rows[i] = explain.Row{
 			Time: noon.Add(-time.Duration(i) * 25 * time.Millisecond), RequestID: fmt.Sprintf("%08x-aa", 0x91c2f0a7-i*0xbeef),
-			DecisionID: fmt.Sprintf("d-%d", i), Model: "chat-70b", Tokens: 200 + 977*(i%9), Picked: fmt.Sprintf("chat-%d", i%5),
+			DecisionID: fmt.Sprintf("d-%d", i), Model: "chat-70b", Tokens: new(200 + 977*(i%9)), Picked: fmt.Sprintf("chat-%d", i%5),
 			Score: new(.77 - float64(i%4)/10), Margin: new(.31 - float64(i%3)/10), DecidedBy: by[i%4], Over: fmt.Sprintf("chat-%d", (i+1)%5),
 			Took: .0001, State: "done", Status: new(200), TTFTSeconds: new(.2),
 		}

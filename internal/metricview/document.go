@@ -6,6 +6,12 @@ import (
 	"github.com/eppctl/eppctl/explain"
 )
 
+// The kinds of the documents.
+const (
+	KindMetrics = "Metrics"
+	KindSeries  = "MetricSeries"
+)
+
 // Document is the answer to all questions: the JSON document of kind Metrics. What
 // is not known is null.
 type Document struct {
@@ -208,7 +214,7 @@ type Missing struct {
 
 func newDocument(o *Observation, maker Maker) *Document {
 	return &Document{
-		APIVersion: explain.APIVersion, Kind: "Metrics", Time: o.Now.UTC(), Maker: maker,
+		APIVersion: explain.APIVersion, Kind: KindMetrics, Time: o.Now.UTC(), Maker: maker,
 		Pages: []PageInfo{}, Failed: append([]Failure{}, o.Failed...), Checks: []Check{}, Pods: []Pod{}, Adapters: []Adapter{},
 		Engines: []EngineState{}, Missing: []Missing{}, Notes: []string{}, Families: map[string]string{}, Status: Unknown,
 	}

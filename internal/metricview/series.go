@@ -150,7 +150,7 @@ func Select(o Observation, selectors []Selector) (*SeriesDocument, error) {
 		}
 	}
 	return &SeriesDocument{
-		APIVersion: explain.APIVersion, Kind: "MetricSeries", Time: o.Now.UTC(), Window: d.Window,
+		APIVersion: explain.APIVersion, Kind: KindSeries, Time: o.Now.UTC(), Window: d.Window,
 		Failed: append([]Failure{}, o.Failed...), Items: picker.list(),
 	}, nil
 }
