@@ -50,13 +50,11 @@ func newExplain(s *cli.Streams) *cobra.Command {
 		Short: "Explain why a request went where it went",
 		Long:  explainLong,
 		Example: example(`
-			# The last request
+			# The last request; or one by its x-request-id, of which the first characters are enough
 			eppctl explain latest
-
-			# By the x-request-id of its response; the first characters are enough
 			eppctl explain 91c2f0a7
 
-			# From recorded decisions, without a picker
+			# From recorded decisions or a picker's log
 			eppctl explain 91c2f0a7 -f decisions.jsonl
 
 			# Turn by turn: where did this conversation move, and why?
@@ -65,13 +63,14 @@ func newExplain(s *cli.Streams) *cobra.Command {
 			# Why is latency spiking? The last quarter of an hour beside the one before
 			eppctl explain --window 15m
 
-			# For a script
-			eppctl explain latest -o json
+			# Why not that pod? Where would it have gone with other weights, or an empty queue?
+			eppctl explain latest --vs sim-0
+			eppctl explain latest --set weights.queue=.3 --set weights.cache=.4
+			eppctl explain latest --set 'pods[sim-1].queue=0'
 
-			# For a ticket: a page to attach, or Markdown to paste
+			# A page for a ticket; a script that fails when the engine had lost what was predicted
 			eppctl explain 91c2f0a7 -o html > why.html
-			eppctl explain 91c2f0a7 -o md
-` + whatIfExamples),
+			eppctl explain latest -o json --fail-on evicted-unseen,owner-queue-full`),
 		Annotations: map[string]string{seeAlsoKey: `
 			eppctl decisions          the IDs of recent requests
 			eppctl help causes        what --fail-on can look for
@@ -98,7 +97,9 @@ func newExplain(s *cli.Streams) *cobra.Command {
 		fs.IntVar(&f.width, "width", 0, "set the text in `N` columns (default: the terminal's, or 120)")
 		fs.BoolVar(&f.interactive, "interactive", false, "show it on the dashboard of 'eppctl top', where weights can be tried")
 	})
-	_ = c.Flags().SetAnnotation("interactive", noVariableKey, []string{"true"}) // fails only for a flag that is not there
+	for _, name := range []string{"window", "nth", "interactive"} { // of one call, not of a shell
+		_ = c.Flags().SetAnnotation(name, noVariableKey, []string{"true"}) // fails only for a flag that is not there
+	}
 	f.whatIf.register(c)
 	_ = c.RegisterFlagCompletionFunc("output", oneOf(formatNames(explainFormats)...)) // fails only for a flag that is not there
 	return c
@@ -189,6 +190,7 @@ func (f *explainFlags) columns(s *cli.Streams) int {
 
 // find gets the record from where it is, and others that begin like it.
 func (f *explainFlags) find(ctx context.Context, s *cli.Streams, src source.Source, id string) (rec *explain.Record, others []*explain.Record, err error) {
+	began := time.Now()
 	found, err := src.Find(ctx, id, f.nth)
 	if err != nil {
 		return nil, nil, sourceError(err)
@@ -200,7 +202,10 @@ func (f *explainFlags) find(ctx context.Context, s *cli.Streams, src source.Sour
 		fmt.Fprintf(s.Err, "%d decisions for this request ID, this is number %d from the newest (--nth)\n", found.Count, f.nth)
 	}
 	if !f.whatIf.asked() {
-		others, err = source.Alike(ctx, src, found.Record, f.conversation)
+		var cut bool
+		if others, cut, err = source.Alike(ctx, src, found.Record, time.Since(began), f.conversation); cut {
+			warner(s)("not all earlier requests were looked at, which would have taken long: --conversation looks at all")
+		}
 	}
 	return found.Record, others, sourceError(err)
 }

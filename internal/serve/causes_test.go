@@ -19,7 +19,7 @@ func (r *rig) why(id string) *explain.Report {
 	pickers := source.NewPickers([]*admin.Client{r.admin}, source.Options{})
 	found, err := pickers.Find(r.ctx, id, 1)
 	r.must(err)
-	earlier, err := source.Alike(r.ctx, pickers, found.Record, true)
+	earlier, _, err := source.Alike(r.ctx, pickers, found.Record, 0, true)
 	r.must(err)
 	report := explain.Explain(found.Record, explain.Options{Earlier: earlier})
 	if !report.Replay.Identical {

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/internal/source"
@@ -52,4 +55,35 @@ func TestEndlessLineIsInterrupted(t *testing.T) {
 	if _, err := src.Find(ctx, record.Latest, 1); !errors.Is(err, interrupted) || reads != 1000 {
 		t.Errorf("%v after %d reads", err, reads)
 	}
+}
+
+// slow is a source that finds one decision, and never comes to an end.
+type slow struct{ first *explain.Record }
+
+func (slow) Find(context.Context, string, int) (source.Found, error) {
+	return source.Found{}, errors.ErrUnsupported
+}
+
+func (s slow) Each(ctx context.Context, _ source.Want, visit func(*explain.Record) error) (bool, error) {
+	if err := visit(s.first); err != nil {
+		return false, err
+	}
+	<-ctx.Done()
+	return false, context.Cause(ctx)
+}
+
+// Others like a request are looked for as long as the look-up took, and it shows when
+// that was too short.
+func TestAlikeIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of, earlier := decision(2, "b"), decision(1, "a")
+		for _, rec := range []*explain.Record{of, earlier} {
+			rec.Request = explain.Request{Blocks: 1, BlockSize: 16, Chain: []string{"x"}}
+		}
+		began := time.Now()
+		list, cut, err := source.Alike(t.Context(), slow{earlier}, of, 3*time.Second, false)
+		if took := time.Since(began); len(list) != 1 || !cut || err != nil || took != 6*time.Second {
+			t.Errorf("%d decisions, cut %v, %v, after %v", len(list), cut, err, took)
+		}
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
@@ -18,14 +17,10 @@ import (
 type Pickers struct {
 	clients []*admin.Client
 	opts    Options
-	grace   time.Duration // that the others have once one has answered
 }
 
 // NewPickers asks these. They stay the caller's to close.
-func NewPickers(clients []*admin.Client, opts Options) *Pickers {
-	const grace = 10 * time.Second // a replica that hangs must not hold up the others' answer
-	return &Pickers{clients, opts, grace}
-}
+func NewPickers(clients []*admin.Client, opts Options) *Pickers { return &Pickers{clients, opts} }
 
 // Find implements [Source]. Errors are those of [admin.Client], of the picker that
 // tells most.

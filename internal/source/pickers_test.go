@@ -3,6 +3,7 @@ package source_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -153,27 +154,42 @@ func TestPickerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// handled are requests that a handler answers at once, without a network.
+type handled struct{ http.Handler }
+
+func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result(), r.Context().Err()
+}
+
 func TestPickerThatHangsIsGivenUp(t *testing.T) {
-	p, _, warnings := fleet(t)
-	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	t.Cleanup(hung.Close)
-	c, err := admin.NewClient(hung.URL, admin.ClientOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	p = p.With(c)
-	p.SetGrace(10 * time.Millisecond)
-	found, err := p.Find(t.Context(), "only-b", 1)
-	if err != nil || found.Record.RequestID != "only-b" || len(*warnings) != 1 || !strings.Contains((*warnings)[0], hung.URL) {
-		t.Errorf("Find: %+v, %v, warnings %q", found, err, *warnings)
-	}
-	*warnings = nil
-	visits := 0
-	_, err = p.Each(t.Context(), source.Want{}, func(*explain.Record) error { visits++; return nil })
-	if err != nil || visits != 6 || len(*warnings) != 1 {
-		t.Errorf("Each: %d visits, %v, warnings %q", visits, err, *warnings)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var clients []*admin.Client
+		for server, h := range []http.Handler{
+			admin.NewServer(admin.Deps{Decisions: kept{decision(1, "a")}}),
+			admin.NewServer(admin.Deps{Decisions: kept{decision(2, "b")}}),
+			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+		} {
+			c, err := admin.NewClient(fmt.Sprintf("127.0.0.1:%d", 9091+server), admin.ClientOptions{Transport: handled{h}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clients = append(clients, c)
+		}
+		var warnings []string
+		p := source.NewPickers(clients, source.Options{Warn: func(text string) { warnings = append(warnings, text) }})
+		const warning = "no picker at http://127.0.0.1:9093: no answer in 10s, while another answered"
+		found, err := p.Find(t.Context(), "b", 1)
+		if err != nil || found.Record.RequestID != "b" || !slices.Equal(warnings, []string{warning}) {
+			t.Errorf("Find: %+v, %v, warnings %q", found, err, warnings)
+		}
+		visits := 0
+		_, err = p.Each(t.Context(), source.Want{}, func(*explain.Record) error { visits++; return nil })
+		if err != nil || visits != 2 || !slices.Equal(warnings, []string{warning, warning}) {
+			t.Errorf("Each: %d visits, %v, warnings %q", visits, err, warnings)
+		}
+	})
 }
 
 func TestAnyLimitMayBeAskedOfPickers(t *testing.T) {

@@ -10,6 +10,10 @@ import (
 	"github.com/eppctl/eppctl/internal/admin"
 )
 
+// grace is how long the other pickers have once one has answered: a replica that
+// hangs must not hold up the answer of those that don't.
+const grace = 10 * time.Second
+
 // together are calls of several pickers at once. When one has answered, those that
 // have not begun to are given up after a grace.
 type together struct {
@@ -35,13 +39,13 @@ func (p *Pickers) together(ctx context.Context) *together {
 // answered notes that the i-th picker answers.
 func (t *together) answered(i int) {
 	t.begun[i].Store(true)
-	t.first.Do(func() { t.timer.Store(time.AfterFunc(t.of.grace, t.giveUp)) })
+	t.first.Do(func() { t.timer.Store(time.AfterFunc(grace, t.giveUp)) })
 }
 
 func (t *together) giveUp() {
 	for i, end := range t.end {
 		if !t.begun[i].Load() {
-			end(&admin.UnreachableError{Server: t.of.clients[i].Server(), Err: errors.New("no answer in " + t.of.grace.String() + ", while another answered")})
+			end(&admin.UnreachableError{Server: t.of.clients[i].Server(), Err: errors.New("no answer in " + grace.String() + ", while another answered")})
 		}
 	}
 }
