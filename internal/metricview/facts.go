@@ -41,8 +41,13 @@ func newFacts(o *Observation, maker Maker) *facts {
 	f := &facts{maker: maker, used: map[string]string{}}
 	for _, r := range o.Replicas {
 		if r.restarted() {
-			r.Before = nil // it counted anew
-			f.replicas, f.spans = append(f.replicas, r), append(f.spans, r.sinceStart())
+			// It counted anew, at most since the page before: clocks may differ.
+			span, between := r.sinceStart(), seconds(r.After.At.Sub(r.Before.At))
+			if !(span <= between) {
+				span = between
+			}
+			r.Before = nil
+			f.replicas, f.spans = append(f.replicas, r), append(f.spans, span)
 			continue
 		}
 		f.replicas = append(f.replicas, r)
@@ -107,6 +112,7 @@ func (f *facts) miss(q *question) {
 // counts are the counters of a question by their label, nil when no page has them.
 func (f *facts) counts(q *question) map[string]*count {
 	var by map[string]*count
+	var broken []string
 	for i, r := range f.replicas {
 		s, family := q.find(r.After)
 		if family == nil {
@@ -118,7 +124,11 @@ func (f *facts) counts(q *question) map[string]*count {
 		}
 		for j := range family.Series {
 			series := &family.Series[j]
-			if !s.takes(series) || !(series.Value >= 0) || math.IsInf(series.Value, 0) {
+			if !s.takes(series) {
+				continue
+			}
+			if !(series.Value >= 0) || math.IsInf(series.Value, 0) {
+				broken = append(broken, fmt.Sprintf("%s: %s can't be used: a count is none", r.After.Source, family.Name))
 				continue
 			}
 			name := series.Label(s.label)
@@ -127,6 +137,9 @@ func (f *facts) counts(q *question) map[string]*count {
 			}
 			by[name].add(series.Value, grown(series, r.Before, family.Name), f.spans[i])
 		}
+	}
+	if len(by) == 0 && len(broken) > 0 {
+		by, f.broken = nil, append(f.broken, broken...)
 	}
 	if by == nil {
 		f.miss(q)

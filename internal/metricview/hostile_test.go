@@ -97,6 +97,14 @@ epp_scoring_latency_us 7
 	written(t, cli.FormatWide, 0, d.Write)
 }
 
+// A counter without a usable value is not known: it is no count of 0.
+func TestCounterWithoutCounts(t *testing.T) {
+	d := look(t, single(text(t, "# TYPE epp_routing_decisions_total counter\nepp_routing_decisions_total{model=\"a\"} NaN\n")))
+	if d.Routing != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "a count is none") {
+		t.Errorf("routing %+v, notes %q", d.Routing, d.Notes)
+	}
+}
+
 // A series that stands on a page twice counts once, and that is said.
 func TestRepeatedSeries(t *testing.T) {
 	d := look(t, single(text(t, "# TYPE epp_routing_decisions_total counter\nepp_routing_decisions_total{model=\"a\"} 5\nepp_routing_decisions_total{model=\"a\"} 7\n")))

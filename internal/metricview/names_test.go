@@ -243,6 +243,8 @@ func TestResets(t *testing.T) {
 		{"fell", page(1, 100, 50, 100, 0), page(1, 20, 5, 20, 10*time.Second), 20, 20, 2, false},
 		{"a bucket fell though the count did not", page(1, 100, 50, 100, 0), page(1, 110, 40, 110, 10*time.Second), 10, 110, 1, false},
 		{"restarted and overtook", page(1, 100, 50, 100, 0), page(began+5, 110, 60, 110, 10*time.Second), 110, 110, 22, true},
+		{"restarted, with a clock that goes after", page(1, 100, 50, 100, 0), page(5, 110, 60, 110, 10*time.Second), 110, 110, 11, true},
+		{"restarted, with a clock that goes before", page(1, 100, 50, 100, 0), page(began+60, 110, 60, 110, 10*time.Second), 110, 110, 11, true},
 		{"stood still", page(1, 100, 50, 100, 0), page(1, 100, 50, 100, 10*time.Second), 0, 0, 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
