@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -86,8 +87,8 @@ func (f *Filter) Query(now time.Time) (record.Query, error) {
 	if q.Status, err = record.ParseStatus(f.Status); err != nil {
 		return q, &FilterError{"status", err}
 	}
-	if q.MinMargin, err = share(f.MinMargin); err != nil {
-		return q, &FilterError{"minMargin", err}
+	if !(f.MinMargin >= 0) || math.IsInf(f.MinMargin, 1) { // other pickers' scores go beyond 1
+		return q, &FilterError{"minMargin", errors.New("must be a number from 0 on")}
 	}
 	if q.CacheBelow, err = share(f.CacheBelow); err != nil {
 		return q, &FilterError{"cacheBelow", err}

@@ -54,7 +54,7 @@ func parseList(raw string, now time.Time) (q listQuery, err error) {
 	for name, v := range map[string]*float64{"minMargin": &f.MinMargin, "cacheBelow": &f.CacheBelow} {
 		if text, given := values[name]; given {
 			if *v, err = strconv.ParseFloat(text, 64); err != nil {
-				return q, badRequest("parameter %s: must be a number from 0 to 1, got %s", name, quoted(text))
+				return q, badRequest("parameter %s: must be a number, got %s", name, quoted(text))
 			}
 		}
 	}
