@@ -18,7 +18,13 @@ import (
 // patience is how long nothing may come beyond a stream's interval.
 const patience = 10 * time.Second
 
-var errSilent = errors.New("nothing comes any more")
+// maxLine bounds a line of a stream: a snapshot of 2,048 pods has a tenth of it.
+const maxLine = 32 << 20
+
+var (
+	errSilent = errors.New("nothing comes any more")
+	errMute   = errors.New("it takes calls and does not answer")
+)
 
 // Snapshot tells the picker's fleet as it is now.
 func (c *Client) Snapshot(ctx context.Context) (*explain.Snapshot, error) {
@@ -26,8 +32,19 @@ func (c *Client) Snapshot(ctx context.Context) (*explain.Snapshot, error) {
 	if err := c.get(ctx, "/v1/snapshot", nil, doc); err != nil {
 		return nil, err
 	}
+	if err := c.known(doc); err != nil {
+		return nil, err
+	}
 	doc.Router.Server = c.Server()
 	return doc, nil
+}
+
+// known refuses a document that is no snapshot.
+func (c *Client) known(s *explain.Snapshot) error {
+	if s.Kind != explain.KindSnapshot || s.APIVersion != explain.APIVersion {
+		return &UnreachableError{Server: c.Server(), Err: fmt.Errorf("it answers with a %.40q of %.40q, and no snapshot", s.Kind, s.APIVersion)}
+	}
+	return nil
 }
 
 // Stream follows the picker's fleet: visit gets each line as it comes, with a
@@ -38,15 +55,19 @@ func (c *Client) Snapshot(ctx context.Context) (*explain.Snapshot, error) {
 func (c *Client) Stream(ctx context.Context, interval time.Duration, visit func(*StreamLine) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	silence := time.AfterFunc(patience, func() { cancel(errSilent) })
+	defer silence.Stop()
 	resp, err := c.do(ctx, call{
 		method: http.MethodGet, path: "/v1/stream", query: url.Values{"interval": {interval.String()}}, accept: "application/jsonl",
 	})
+	if errors.Is(err, errSilent) {
+		return &UnreachableError{Server: c.Server(), Err: errMute}
+	}
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	silence := time.AfterFunc(interval+patience, func() { cancel(errSilent) })
-	defer silence.Stop()
+	silence.Reset(interval + patience)
 	for lines := bufio.NewReaderSize(resp.Body, 64<<10); ; {
 		text, err := readLine(lines)
 		if err != nil {
@@ -61,6 +82,9 @@ func (c *Client) Stream(ctx context.Context, interval time.Duration, visit func(
 			return c.broken(ctx, fmt.Errorf("a line can't be read: %w", err))
 		}
 		if line.Snapshot != nil {
+			if err := c.known(line.Snapshot); err != nil {
+				return err
+			}
 			line.Snapshot.Router.Server = c.Server()
 		}
 		if err := visit(line); err != nil {
@@ -85,7 +109,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	return &UnreachableError{Server: c.Server(), Err: err}
 }
 
-// readLine reads a line of at most maxDocument bytes.
+// readLine reads a line of at most maxLine bytes.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var long bytes.Buffer
 	for {
@@ -95,8 +119,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 			return part, nil
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
-		case long.Len()+len(part) > maxDocument:
-			return nil, fmt.Errorf("a line is longer than %d bytes", maxDocument)
+		case long.Len()+len(part) > maxLine:
+			return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
 		}
 		long.Write(part)
 		if err == nil {

@@ -262,3 +262,60 @@ func TestStreamThatFallsSilent(t *testing.T) {
 		}
 	})
 }
+
+// mute takes calls and never answers.
+type mute struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (mute) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestStreamOfAPickerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := NewClient("http://picker.test", ClientOptions{Transport: mute{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		err = client.Stream(t.Context(), time.Minute, func(*StreamLine) error { return nil })
+		gone, ok := errors.AsType[*UnreachableError](err)
+		if passed := time.Since(begun); !ok || !errors.Is(gone.Err, errMute) || passed != patience {
+			t.Errorf("after %v: %v", passed, err)
+		}
+	})
+}
+
+// babble answers every call with the same text.
+type babble string
+
+// RoundTrip implements [http.RoundTripper].
+func (b babble) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{apiHeader: {APIVersion}}, Body: io.NopCloser(strings.NewReader(string(b)))}, nil
+}
+
+func TestWhatIsNoSnapshot(t *testing.T) {
+	for _, doc := range []string{`{}`, `{"apiVersion":"eppctl/v1","kind":"Tree"}`, `{"apiVersion":"eppctl/v9","kind":"Snapshot"}`} {
+		want := func(t *testing.T, err error) {
+			t.Helper()
+			if _, ok := errors.AsType[*UnreachableError](err); !ok || !strings.Contains(err.Error(), "no snapshot") {
+				t.Errorf("%s: error %v", doc, err)
+			}
+		}
+		client, err := NewClient("http://picker.test", ClientOptions{Transport: babble(doc)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Snapshot(t.Context())
+		want(t, err)
+		client, err = NewClient("http://picker.test", ClientOptions{Transport: babble(`{"snapshot":` + doc + "}\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, client.Stream(t.Context(), time.Second, func(*StreamLine) error {
+			t.Errorf("%s is shown", doc)
+			return nil
+		}))
+	}
+}
