@@ -117,7 +117,7 @@ func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
 		}
 		return out.finish()
 	}
-	out := &decisionsPrinter{printer: printer, limit: f.filter.Limit, rows: []explain.Row{}}
+	out := &decisionsPrinter{printer: printer, from: f.from.flags(), limit: f.filter.Limit, rows: []explain.Row{}}
 	out.start()
 	if f.watch {
 		return sourceError(source.Watch(c.Context(), src, want, f.interval, source.Options{Warn: warner(s)}, out.batch))
@@ -185,6 +185,7 @@ func filterFlag(field string) string {
 // decisionsPrinter prints decisions as they come, where the format allows.
 type decisionsPrinter struct {
 	printer cli.Printer
+	from    []string // the flags that say where the decisions come from
 	table   *cli.Table
 	rows    []explain.Row
 	count   int

@@ -64,7 +64,7 @@ func (p *decisionsPrinter) remarks() error {
 		if i > 0 {
 			lead = "             "
 		}
-		if _, err := fmt.Fprintf(p.printer.Streams.Err, "%s eppctl explain %s  (%s)\n", lead, cli.Sanitize(shellLine([]string{w.DecisionID})), w.Why); err != nil {
+		if _, err := fmt.Fprintf(p.printer.Streams.Err, "%s eppctl explain %s  (%s)\n", lead, cli.Sanitize(shellLine(append([]string{w.DecisionID}, p.from...))), w.Why); err != nil {
 			return err
 		}
 	}

@@ -28,21 +28,6 @@ type whatIfFlags struct {
 	edits []explain.Edit // what sets, preset, maxQueue and without ask for
 }
 
-// whatIfExamples are examples of these flags.
-const whatIfExamples = `
-			# Why not that pod? Term by term, and what would have made it win
-			eppctl explain latest --vs sim-0
-
-			# Where would it have gone with other weights, or without a pod?
-			eppctl explain latest --set weights.queue=.3 --set weights.cache=.4
-			eppctl explain latest --preset batch --without sim-2
-
-			# And had the queue of sim-1 been empty?
-			eppctl explain latest --set 'pods[sim-1].queue=0'
-
-			# Fail a script when the engine had lost what was predicted
-			eppctl explain latest --fail-on evicted-unseen,owner-queue-full`
-
 func (f *whatIfFlags) register(c *cobra.Command) {
 	flagGroup(c, "What if", func(fs *pflag.FlagSet) {
 		fs.StringArrayVar(&f.sets, "set", nil, "take the decision again with `KEY=VALUE`: weights.queue=.3, maxUtilization=.9, saturation=reject, 'pods[POD].queue=0' (or cache, load, waiting, pending, health, adapter, a custom factor, reason)")

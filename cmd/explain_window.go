@@ -1,12 +1,11 @@
 package cmd
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
@@ -24,12 +23,14 @@ func (f *explainFlags) question(c *cobra.Command, args []string) error {
 }
 
 // checkWindow refuses what makes no sense for a window.
-func (f *explainFlags) checkWindow() error {
-	switch {
-	case f.window <= 0:
+func (f *explainFlags) checkWindow(flags *pflag.FlagSet) error {
+	if f.window <= 0 {
 		return fmt.Errorf("--window: must be above 0, got %v", f.window)
-	case f.conversation || f.whatIf.asked() || f.whatIf.versus != "" || len(f.whatIf.failOn) > 0:
-		return errors.New("--window goes with none of the flags that are about one request")
+	}
+	for _, name := range []string{"nth", "conversation", "interactive", "set", "preset", "max-queue", "without", "vs", "fail-on"} {
+		if flags.Changed(name) {
+			return fmt.Errorf("--%s: is about one request, so it does not go with --window", name)
+		}
 	}
 	return nil
 }
@@ -40,7 +41,7 @@ func (f *explainFlags) explainWindow(c *cobra.Command, s *cli.Streams) error {
 	if err != nil {
 		return usage(err, c)
 	}
-	if err := cmp.Or(f.whatIf.read(c.Flags()), f.checkWindow()); err != nil {
+	if err := f.checkWindow(c.Flags()); err != nil {
 		return usage(err, c)
 	}
 	src, done, err := f.from.open(c.Context(), s)

@@ -28,7 +28,7 @@ type origin struct {
 func (o *origin) register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.servers, serverFlag, nil, "admin `ADDRESS` of a picker: host:port or URL (default 127.0.0.1:9091); several are asked all at once")
 	fs.StringVarP(&o.file, "file", "f", "", "read this `FILE` or directory: decisions as JSON Lines, or a picker's log, gzip and zstd too; - for standard input")
-	fs.StringVar(&o.weights, "weights", "", "weights of the scorers, for logs of llm-d's picker that don't tell them: `NAME=N,…`")
+	fs.StringVar(&o.weights, "weights", "", "weights of the scorers, `NAME=N,...`, for logs of llm-d's picker that don't tell them")
 }
 
 // flags are those that were given, to be repeated in a command that is suggested.

@@ -98,7 +98,7 @@ var causes = []Cause{
 	}, {
 		CauseTokensApproximate, "the token ids were approximate",
 		"The engine counted another number of prompt tokens than the picker: its ids were guessed, and blocks can't match as they should.",
-		"See why no server tokenised in time: eppctl help environment, tokens in the configuration.",
+		"See why no server tokenised in time: the metrics epp_tokens_…, and tokens in the configuration.",
 	}, {
 		CauseInputStale, "an input was stale",
 		"A value was older than its limit and counted 0; or events of the picked pod were missed, and its engine found fewer cached tokens than were predicted.",
