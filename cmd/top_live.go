@@ -39,12 +39,31 @@ func (s *liveSource) Follow(ctx context.Context, pace *tui.Pace, send func(tui.U
 		case errors.Is(err, errPace):
 			continue
 		}
-		send(tui.Update{Err: brief(err), Retry: wait})
+		update := tui.Update{Err: brief(err), Retry: wait}
+		if snapshot := s.uninvited(ctx, err); snapshot != nil {
+			update, wait = tui.Update{Snapshot: snapshot}, max(pace.Interval(), firstRetry)
+		}
+		send(update)
 		if !sleepOr(ctx, wait, pace.Changed()) {
 			return context.Cause(ctx)
 		}
 		wait = min(2*wait, lastRetry)
 	}
+}
+
+// uninvited is the snapshot for who may not follow, because too many do already; nil
+// when that is not why a stream failed.
+func (s *liveSource) uninvited(ctx context.Context, err error) *explain.Snapshot {
+	refused, ok := errors.AsType[*admin.RequestError](err)
+	if !ok || refused.Code != admin.CodeTooManyReaders {
+		return nil
+	}
+	snapshot, err := s.client.Snapshot(ctx)
+	if err != nil {
+		return nil
+	}
+	snapshot.Missing = append(snapshot.Missing, "decisions: "+refused.Message+"; close a dashboard")
+	return snapshot
 }
 
 // brief is what a line has room for: the picker's address stands beside it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,6 +98,35 @@ func TestLivePace(t *testing.T) {
 		}
 		return n == 4
 	})
+}
+
+// full is a picker that as many follow as may.
+type full struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (full) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := http.StatusOK, `{"apiVersion":"eppctl/v1","kind":"Snapshot","verdict":{"code":"ok"}}`
+	if r.URL.Path == "/v1/stream" {
+		status, body = http.StatusServiceUnavailable, `{"error":{"code":"`+admin.CodeTooManyReaders+`","message":"32 readers follow already"}}`
+	}
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Eppctl-Api": {admin.APIVersion}}, Body: io.NopCloser(strings.NewReader(body)),
+	}, nil
+}
+
+// Who may not follow is shown the pods all the same, and not that nobody answers.
+func TestOneReaderTooMany(t *testing.T) {
+	client, err := admin.NewClient("http://picker.test", admin.ClientOptions{Transport: full{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := news(t, &liveSource{client}, tui.NewPace(tui.MinInterval), func(tui.Update) bool { return true })
+	if u.Err != nil || u.Snapshot == nil || u.Snapshot.Verdict.Code != explain.VerdictOK {
+		t.Fatalf("update %+v", u)
+	}
+	if got := strings.Join(u.Snapshot.Missing, "; "); got != "decisions: 32 readers follow already; close a dashboard" {
+		t.Errorf("missing %q", got)
+	}
 }
 
 func TestReplaySource(t *testing.T) {

@@ -154,10 +154,12 @@ func TestHostileText(t *testing.T) {
 }
 
 // What terminals take for different widths is not drawn: it would push the rest of the
-// line out of its place.
+// line out of its place. Nor is what no line has room for.
 func TestTextOfUncertainWidth(t *testing.T) {
 	st := newStyles(Look{})
 	for text, want := range map[string]string{
+		strings.Repeat("M", 1<<20): strings.Repeat("M", maxText),
+
 		"宽 한 é":  "宽 한 é",
 		"🇩🇪":     "🇩🇪",
 		"🏳️":     "🏳" + `\ufe0f`,

@@ -14,8 +14,12 @@ import (
 // maxMarks is how many combining marks may follow one another.
 const maxMarks = 3
 
+// maxText bounds the bytes of what is drawn on one line, so that none is slow to draw.
+const maxText = 4096
+
 // clean makes text from elsewhere safe to draw on one line.
 func (st *styles) clean(text string) string {
+	text = text[:min(len(text), maxText)]
 	printable := true
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
