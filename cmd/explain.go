@@ -190,7 +190,7 @@ func (f *explainFlags) columns(s *cli.Streams) int {
 
 // find gets the record from where it is, and others that begin like it.
 func (f *explainFlags) find(ctx context.Context, s *cli.Streams, src source.Source, id string) (rec *explain.Record, others []*explain.Record, err error) {
-	began := time.Now()
+	began := s.Now()
 	found, err := src.Find(ctx, id, f.nth)
 	if err != nil {
 		return nil, nil, sourceError(err)
@@ -203,7 +203,7 @@ func (f *explainFlags) find(ctx context.Context, s *cli.Streams, src source.Sour
 	}
 	if !f.whatIf.asked() {
 		var cut bool
-		if others, cut, err = source.Alike(ctx, src, found.Record, time.Since(began), f.conversation); cut {
+		if others, cut, err = source.Alike(ctx, src, found.Record, s.Now().Sub(began), f.conversation); cut {
 			warner(s)("not all earlier requests were looked at, which would have taken long: --conversation looks at all")
 		}
 	}

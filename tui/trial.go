@@ -144,7 +144,7 @@ func try(records []*explain.Record, knobs []knob) *trialResult {
 	var d score.Decision
 	for _, rec := range records {
 		check, in, was := explain.Replay(rec)
-		if !check.Identical || rec.Policy != "scores" && rec.Policy != "" {
+		if !check.Identical || rec.Policy != explain.PolicyScores && rec.Policy != "" {
 			out.unfit++
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 func TestName(t *testing.T) {
 	names := []string{"maxQueue", "maxUtilization", "weights", "saturation"}
 	for word, want := range map[string]string{
-		"maxqueue": "maxQueue", "maxUtil": "maxUtilization", "wieghts": "weights", "saturate": "saturation",
+		"maxqueue": "maxQueue", "maxUtil": "maxUtilization", "wheights": "weights", "saturate": "saturation",
 		"":                          "weights", // the shortest
 		strings.Repeat("s", 10_000): "saturation",
 	} {
