@@ -48,6 +48,9 @@ func (o *origin) open(ctx context.Context, s *cli.Streams) (src source.Source, d
 	if o.weights != "" && o.file == "" {
 		return nil, nil, cli.WithHint(errors.New("--weights: a picker tells its weights; they are for a log alone"), cli.ExitUsage, "give the log with -f")
 	}
+	if o.file != "" && len(o.servers) > 0 {
+		return nil, nil, cli.WithHint(errors.New("-f and --server: decisions are read from a file or from pickers, not from both"), cli.ExitUsage, "give one of them")
+	}
 	if opts.Weights, err = parseWeights(o.weights); err != nil {
 		return nil, nil, cli.WithHint(err, cli.ExitUsage, "an example: --weights queue-scorer=2,prefix-cache-scorer=3")
 	}

@@ -65,6 +65,9 @@ func (c *Client) Decision(ctx context.Context, id string, nth int) (*DecisionLoo
 	if doc.Item == nil {
 		return nil, &UnreachableError{Server: c.Server(), Err: errors.New("the answer holds no decision")}
 	}
+	if err := record.Check(doc.Item); err != nil {
+		return nil, &UnreachableError{Server: c.Server(), Err: fmt.Errorf("the answer holds no decision: %w", err)}
+	}
 	return doc, nil
 }
 

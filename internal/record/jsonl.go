@@ -142,7 +142,7 @@ func decode(line []byte) (*explain.Record, error) {
 	if err := json.Unmarshal(line, rec); err != nil {
 		return nil, placed(err)
 	}
-	return rec, check(rec)
+	return rec, Check(rec)
 }
 
 func placed(err error) error {
@@ -166,8 +166,8 @@ func jsonName(e *json.UnmarshalTypeError) string {
 	}
 }
 
-// check refuses what is not a decision, or can't be one.
-func check(rec *explain.Record) error {
+// Check refuses what is not a decision, or can't be one, as readers do.
+func Check(rec *explain.Record) error {
 	switch {
 	case rec.APIVersion == "" || rec.Kind == "":
 		return errors.New(`no "apiVersion" and "kind": not a decision; write one a line with 'eppctl decisions -o jsonl'`)
@@ -175,6 +175,8 @@ func check(rec *explain.Record) error {
 		return fmt.Errorf("apiVersion: must be %q, got %q: use an eppctl of the version that wrote it", explain.APIVersion, clip(rec.APIVersion, 64))
 	case rec.Kind != explain.KindDecision:
 		return fmt.Errorf("kind: must be %q, got %q: write decisions with 'eppctl decisions -o jsonl'", explain.KindDecision, clip(rec.Kind, 64))
+	case rec.Result.Pod == "" && rec.Result.Refused == "":
+		return errors.New("result: names neither a pod nor why the request was refused")
 	case rec.Result.Index < -1 || rec.Result.Index >= len(rec.Candidates):
 		return fmt.Errorf("result.index: %d is none of the %d candidates", rec.Result.Index, len(rec.Candidates))
 	}

@@ -20,6 +20,7 @@ const maxMatches = 1000
 // MissingError says that there is no such decision among those that were read.
 type MissingError struct {
 	ID             string
+	Of             int       // decisions with that ID, fewer than were asked for
 	Read           int       // decisions
 	Oldest, Newest time.Time // of them
 }
@@ -27,6 +28,13 @@ type MissingError struct {
 func (e *MissingError) Error() string {
 	if e.ID == Latest {
 		return "no decision recorded"
+	}
+	switch e.Of {
+	case 0:
+	case 1:
+		return "only one decision recorded for request " + e.ID
+	default:
+		return fmt.Sprintf("only %d decisions recorded for request %s", e.Of, e.ID)
 	}
 	return fmt.Sprintf("no decision recorded for request %s", e.ID)
 }
@@ -94,7 +102,7 @@ func (f *Finder) Result(nth int) (rec *explain.Record, count int, err error) {
 		return nil, 0, &AmbiguousError{f.ID, ids}
 	}
 	if nth = max(nth, 1); len(matches) < nth {
-		return nil, len(matches), &MissingError{f.ID, f.Past.Looked, f.Past.Oldest, f.Past.Newest}
+		return nil, len(matches), &MissingError{f.ID, len(matches), f.Past.Looked, f.Past.Oldest, f.Past.Newest}
 	}
 	return matches[nth-1], len(matches), nil
 }
