@@ -13,13 +13,13 @@ import (
 // The thresholds. An alert with a duration asks that the value stays beyond for so
 // long; the values for WARN are where one should look.
 const (
-	CacheMatchAlert     = .40 // p50 below it
+	cacheMatchAlert     = .40 // p50 below it
 	cacheMatchFor       = 10 * time.Minute
-	QueueAlert          = .80 // of maxQueue
+	queueAlert          = .80 // of maxQueue
 	queueFor            = 5 * time.Minute
-	StaleAlert          = .05 // of the decisions
+	staleAlert          = .05 // of the decisions
 	staleWarn           = .03
-	ScoringLatencyAlert = 5000. // p99, in microseconds
+	scoringLatencyAlert = 5000. // p99, in microseconds
 	scoringLatencyWarn  = 1000.
 	adapterLoadsWarn    = 2. // a minute, of one adapter
 )
@@ -144,8 +144,8 @@ func (j *judge) cacheMatch() Check {
 	case m.P50 == nil:
 		return unknown(code, alert, noDecisions)
 	}
-	c := Check{Code: code, Value: m.P50, Threshold: known(CacheMatchAlert), Alert: alert, Saw: fmt.Sprintf("p50 %.2f of %s decisions", *m.P50, Number(m.Count))}
-	beyond := *m.P50 < CacheMatchAlert
+	c := Check{Code: code, Value: m.P50, Threshold: known(cacheMatchAlert), Alert: alert, Saw: fmt.Sprintf("p50 %.2f of %s decisions", *m.P50, Number(m.Count))}
+	beyond := *m.P50 < cacheMatchAlert
 	c.lasting(beyond, cacheMatchFor, max(j.window, j.held.seconds(code, beyond, j.now)))
 	return c
 }
@@ -160,7 +160,7 @@ func (j *judge) queue() Check {
 		if p.QueueShare == nil {
 			continue
 		}
-		over := *p.QueueShare > QueueAlert
+		over := *p.QueueShare > queueAlert
 		longest = max(longest, j.held.seconds(code+"\x00"+p.Pod, over, j.now))
 		if over {
 			beyond++
@@ -176,7 +176,7 @@ func (j *judge) queue() Check {
 		}
 		return unknown(code, alert, why)
 	}
-	c := Check{Code: code, Value: worst.QueueShare, Threshold: known(QueueAlert), Alert: alert}
+	c := Check{Code: code, Value: worst.QueueShare, Threshold: known(queueAlert), Alert: alert}
 	c.Saw = fmt.Sprintf("%s has %s of %s", worst.Pod, Number(*worst.Queue), Number(*j.d.MaxQueue))
 	if beyond > 1 {
 		c.Saw += fmt.Sprintf("; %d pods are above", beyond)
@@ -194,9 +194,9 @@ func (j *judge) stale() Check {
 	case s.Ratio == nil:
 		return unknown(code, alert, noDecisions)
 	}
-	c := Check{Code: code, Value: s.Ratio, Threshold: known(StaleAlert), Alert: alert}
+	c := Check{Code: code, Value: s.Ratio, Threshold: known(staleAlert), Alert: alert}
 	c.Saw = fmt.Sprintf("%s, %s of %s decisions", Percent(*s.Ratio), Number(s.Picks), Number(j.d.Routing.Decisions))
-	c.stepped(*s.Ratio, staleWarn, StaleAlert)
+	c.stepped(*s.Ratio, staleWarn, staleAlert)
 	return c
 }
 
@@ -209,11 +209,11 @@ func (j *judge) scoringLatency() Check {
 	case l.P99 == nil:
 		return unknown(code, alert, noDecisions)
 	}
-	c := Check{Code: code, Value: l.P99, Threshold: known(ScoringLatencyAlert), Alert: alert, Saw: "p99 " + l.quantile("p99", l.P99) + " µs"}
+	c := Check{Code: code, Value: l.P99, Threshold: known(scoringLatencyAlert), Alert: alert, Saw: "p99 " + l.quantile("p99", l.P99) + " µs"}
 	if *l.P99 > scoringLatencyWarn {
 		c.Saw += ", want < 1000"
 	}
-	c.stepped(*l.P99, scoringLatencyWarn, ScoringLatencyAlert)
+	c.stepped(*l.P99, scoringLatencyWarn, scoringLatencyAlert)
 	return c
 }
 

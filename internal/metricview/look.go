@@ -199,14 +199,14 @@ func (d *Document) pods(f *facts) {
 	}
 }
 
-// HealthOK is from where on a pod's health is OK in words.
-const HealthOK = .95
+// healthOK is from where on a pod's health is OK in words.
+const healthOK = .95
 
 func stateOf(h *float64) string {
 	switch {
 	case h == nil:
 		return StateUnknown
-	case *h >= HealthOK:
+	case *h >= healthOK:
 		return StateOK
 	case *h < score.HealthCutoff:
 		return StateOut

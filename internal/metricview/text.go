@@ -279,7 +279,7 @@ func (w *writer) podTable() {
 		if state == StateUnknown {
 			state = cli.Unknown
 		}
-		if pod.QueueShare != nil && *pod.QueueShare > QueueAlert {
+		if pod.QueueShare != nil && *pod.QueueShare > queueAlert {
 			full = cli.Bad
 		}
 		t.Cells(
@@ -298,7 +298,7 @@ func (p *Pod) urgency() int {
 	switch {
 	case p.State == StateOut:
 		return 3
-	case p.QueueShare != nil && *p.QueueShare > QueueAlert:
+	case p.QueueShare != nil && *p.QueueShare > queueAlert:
 		return 2
 	case p.State == StateDegraded:
 		return 1
