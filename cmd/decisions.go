@@ -60,22 +60,7 @@ func newDecisions(s *cli.Streams) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, s) },
 	}
 	flagGroup(c, "Where from", f.from.register)
-	flagGroup(c, "Which", func(fs *pflag.FlagSet) {
-		fs.StringVar(&f.filter.Pod, "pod", "", "only picks of the pod `NAME`")
-		fs.StringVar(&f.filter.Model, "model", "", "only requests for the model `NAME`")
-		fs.StringVar(&f.filter.Adapter, "adapter", "", "only requests for the LoRA adapter `NAME`")
-		fs.StringVar(&f.filter.Since, "since", "", "only decisions since `WHEN`: a duration like 10m, or a time (RFC 3339)")
-		fs.StringVar(&f.filter.Until, "until", "", "only decisions before `WHEN`")
-		fs.BoolVar(&f.filter.Ties, "ties", false, "only ties in the score")
-		fs.BoolVar(&f.filter.Relaxed, "relaxed", false, "only decisions with every queue full")
-		fs.BoolVar(&f.filter.Refused, "refused", false, "only requests that no pod got")
-		fs.BoolVar(&f.filter.Stale, "stale", false, "only those whose engine had fewer cached tokens than predicted")
-		fs.StringVar(&f.filter.Excluded, "excluded", "", "only decisions that the pod `NAME` was left out of")
-		fs.Float64Var(&f.filter.CacheBelow, "cache-below", 0, "only picks of a pod that held less than this `RATIO` of the prompt, from 0 to 1")
-		fs.Float64Var(&f.filter.MinMargin, "min-margin", 0, "only picks that were ahead by `X` or more")
-		fs.StringVar(&f.filter.Status, "status", "", "only requests that ended with the HTTP `STATUS`: 429, or a class like 5xx")
-		fs.IntVar(&f.filter.Limit, "limit", 0, "at most `N` (default 50; all for jsonl and --replay; 20 to begin with for --watch)")
-	})
+	flagGroup(c, "Which", f.which)
 	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
 		fs.StringVarP(&f.output, "output", "o", "", "output `FORMAT`: table, wide, json, yaml, jsonl or name")
 		fs.BoolVar(&f.noHeaders, "no-headers", false, "tables without their first line")
@@ -86,6 +71,24 @@ func newDecisions(s *cli.Streams) *cobra.Command {
 	_ = c.RegisterFlagCompletionFunc("output", oneOf("table", "wide", "json", "yaml", "jsonl", "name"))
 	_ = c.RegisterFlagCompletionFunc("pod", f.completePod(s)) // fails only for a flag that is not there
 	return c
+}
+
+// which registers the flags that say which decisions are listed.
+func (f *decisionsFlags) which(fs *pflag.FlagSet) {
+	fs.StringVar(&f.filter.Pod, "pod", "", "only picks of the pod `NAME`")
+	fs.StringVar(&f.filter.Model, "model", "", "only requests for the model `NAME`")
+	fs.StringVar(&f.filter.Adapter, "adapter", "", "only requests for the LoRA adapter `NAME`")
+	fs.StringVar(&f.filter.Since, "since", "", "only decisions since `WHEN`: a duration like 10m, or a time (RFC 3339)")
+	fs.StringVar(&f.filter.Until, "until", "", "only decisions before `WHEN`")
+	fs.BoolVar(&f.filter.Ties, "ties", false, "only ties in the score")
+	fs.BoolVar(&f.filter.Relaxed, "relaxed", false, "only decisions with every queue full")
+	fs.BoolVar(&f.filter.Refused, "refused", false, "only requests that no pod got")
+	fs.BoolVar(&f.filter.Stale, "stale", false, "only those whose engine had fewer cached tokens than predicted")
+	fs.StringVar(&f.filter.Excluded, "excluded", "", "only decisions that the pod `NAME` was left out of")
+	fs.Float64Var(&f.filter.CacheBelow, "cache-below", 0, "only picks of a pod that held less than this `RATIO` of the prompt, from 0 to 1")
+	fs.Float64Var(&f.filter.MinMargin, "min-margin", 0, "only picks that were ahead by `X` or more")
+	fs.StringVar(&f.filter.Status, "status", "", "only requests that ended with the HTTP `STATUS`: 429, or a class like 5xx")
+	fs.IntVar(&f.filter.Limit, "limit", 0, "at most `N` (default 50; all for jsonl and --replay; 20 to begin with for --watch)")
 }
 
 const (

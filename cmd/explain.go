@@ -84,6 +84,11 @@ func newExplain(s *cli.Streams) *cobra.Command {
 			return f.run(c, s, args)
 		},
 	}
+	f.register(c)
+	return c
+}
+
+func (f *explainFlags) register(c *cobra.Command) {
 	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
 		f.from.register(fs)
 		fs.DurationVar(&f.window, "window", 0, "say what changed in the last `DURATION`, beside the time before it")
@@ -102,7 +107,6 @@ func newExplain(s *cli.Streams) *cobra.Command {
 	}
 	f.whatIf.register(c)
 	_ = c.RegisterFlagCompletionFunc("output", oneOf(formatNames(explainFormats)...)) // fails only for a flag that is not there
-	return c
 }
 
 func (f *explainFlags) run(c *cobra.Command, s *cli.Streams, ids []string) error {
