@@ -138,7 +138,7 @@ func (f *metricsFlags) run(c *cobra.Command, s *cli.Streams, args []string) erro
 	if err != nil {
 		return err
 	}
-	token, err := f.token()
+	token, err := readToken(f.tokenFile)
 	if err != nil {
 		return err
 	}

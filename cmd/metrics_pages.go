@@ -130,12 +130,12 @@ func isLoopback(host string) bool {
 // maxToken bounds a file with a token, in bytes.
 const maxToken = 64 << 10
 
-// token reads the token that is sent. It stands in no error.
-func (f *metricsFlags) token() (string, error) {
-	if f.tokenFile == "" {
+// readToken reads the token that is sent, none for no file. It stands in no error.
+func readToken(name string) (string, error) {
+	if name == "" {
 		return "", nil
 	}
-	file, err := os.Open(f.tokenFile)
+	file, err := os.Open(name)
 	if err != nil {
 		return "", cli.WithHint(fmt.Errorf("--token-file: %w", err), cli.ExitUsage, "make one: kubectl create token SERVICE-ACCOUNT > FILE")
 	}
@@ -146,7 +146,7 @@ func (f *metricsFlags) token() (string, error) {
 	}
 	token := strings.TrimSpace(string(raw))
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", cli.WithHint(fmt.Errorf("--token-file: %s holds no token, which is one word", f.tokenFile), cli.ExitUsage, "")
+		return "", cli.WithHint(fmt.Errorf("--token-file: %s holds no token, which is one word", name), cli.ExitUsage, "")
 	}
 	return token, nil
 }

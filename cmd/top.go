@@ -16,6 +16,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/source"
 	"github.com/eppctl/eppctl/tui"
 )
@@ -28,9 +29,12 @@ explains the newest decision for a pod, 'w' tries other weights on what was deci
 once, for scripts with -o json.`
 
 type topFlags struct {
-	router router
-	replay string
-	demo   bool
+	servers     []string
+	replay      string
+	demo        bool
+	metricsURLs []string
+	engines     []string
+	tokenFile   string
 
 	once, watch, noHeaders bool
 	output                 string
@@ -55,6 +59,9 @@ func newTop(p *program, s *cli.Streams) *cobra.Command {
 			# What was it like when it happened? ← and → step through a recording
 			eppctl top --replay decisions.jsonl
 
+			# llm-d's own picker, and the engines: figures alone, for it tells no decisions
+			eppctl top --metrics-url 10.0.0.2:9090 --engines vllm-0=10.0.0.7:8000,vllm-1=10.0.0.8:8000
+
 			# For a script: once, or a line a second
 			eppctl top -o json
 			eppctl top -o jsonl --watch --interval 1s`),
@@ -65,9 +72,12 @@ func newTop(p *program, s *cli.Streams) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, p, s) },
 	}
 	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
-		f.router.register(fs)
+		fs.StringSliceVar(&f.servers, serverFlag, nil, "admin `ADDRESS` of the picker: host:port or URL (default 127.0.0.1:9091)")
 		fs.StringVar(&f.replay, "replay", "", "play the decisions in this `FILE` or directory: JSON Lines, or a picker's log")
 		fs.BoolVar(&f.demo, "demo", false, "bring a picker with simulated pods and traffic")
+		fs.StringSliceVar(&f.metricsURLs, "metrics-url", nil, "`ADDRESS` of the metrics page of a picker that has no admin API, such as llm-d's; several are replicas")
+		fs.StringSliceVar(&f.engines, "engines", nil, "`ADDRESS` of each engine's metrics page: URL or host:port, with NAME= before it as the picker names the pod")
+		fs.StringVar(&f.tokenFile, "token-file", "", "send the bearer token in this `FILE` to the page of --metrics-url")
 	})
 	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
 		fs.StringVarP(&f.output, "output", "o", "", "print in place of the screen: `FORMAT` is table, wide, json, yaml or jsonl")
@@ -82,7 +92,7 @@ func newTop(p *program, s *cli.Streams) *cobra.Command {
 		fs.BoolVar(&f.mouse, "mouse", false, "take the mouse: wheel and clicks")
 		fs.BoolVar(&f.reduceMotion, "reduce-motion", false, "redraw on news alone")
 	})
-	for _, name := range []string{"replay", "demo"} { // of one call, not of a shell
+	for _, name := range []string{"replay", "demo", "metrics-url", "engines"} { // of one call, not of a shell
 		_ = c.Flags().SetAnnotation(name, noVariableKey, []string{"true"}) // fails only for a flag that is not there
 	}
 	_ = c.RegisterFlagCompletionFunc("output", oneOf("table", "wide", "json", "yaml", "jsonl")) // fails only for a flag that is not there
@@ -105,10 +115,12 @@ func (f *topFlags) run(c *cobra.Command, p *program, s *cli.Streams) error {
 	if f.onScreen(c, s) {
 		return endedWell(c.Context(), src.show(c.Context(), f.screen(s)))
 	}
-	if replay, ok := src.source.(*replaySource); ok && !f.watch {
-		replay.at = replay.until // the end tells most
+	if !f.watch {
+		src.single(s, f.interval)
 	}
-	out := &topPrinter{printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, server: src.server, once: !f.watch}
+	out := &topPrinter{
+		printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, server: src.server, from: src.from, once: !f.watch,
+	}
 	return endedWell(c.Context(), out.follow(c.Context(), src.source, f.interval))
 }
 
@@ -120,20 +132,37 @@ func endedWell(ctx context.Context, err error) error {
 	return err
 }
 
-func (f *topFlags) check(c *cobra.Command, format cli.Format) error {
-	given := func(flag string) bool { return c.Flags().Changed(flag) }
+// pages reports whether metrics pages are looked at.
+func (f *topFlags) pages() bool { return len(f.metricsURLs) > 0 || len(f.engines) > 0 }
+
+// checkOrigin refuses more than one place to look at.
+func (f *topFlags) checkOrigin() error {
 	switch {
 	case f.demo && f.replay != "":
 		return errors.New("--demo and --replay contradict each other: give one of them")
-	case f.router.server != "" && (f.demo || f.replay != ""):
+	case len(f.servers) > 0 && (f.demo || f.replay != ""):
 		return errors.New("--server asks a picker: give it without --demo and --replay")
+	case f.pages() && (len(f.servers) > 0 || f.demo || f.replay != ""):
+		return errors.New("--metrics-url and --engines look at metrics alone: give them without --server, --demo and --replay")
+	case len(f.servers) > 1:
+		return errors.New("--server: the dashboard follows one picker; open another one for the next, or add their counts up with 'eppctl metrics'")
+	}
+	return nil
+}
+
+func (f *topFlags) check(c *cobra.Command, format cli.Format) error {
+	given := func(flag string) bool { return c.Flags().Changed(flag) }
+	if err := f.checkOrigin(); err != nil {
+		return err
+	}
+	switch {
 	case f.once && f.watch:
 		return errors.New("--once and --watch contradict each other: give one of them")
 	case f.watch && (format == cli.FormatJSON || format == cli.FormatYAML):
 		return fmt.Errorf("--watch: has no output format %s, which is one document; there are table, wide and jsonl", f.output)
 	case f.interval < tui.MinInterval || f.interval > tui.MaxInterval:
 		return fmt.Errorf("--interval: must be from %s to %s, got %s", tui.MinInterval, tui.MaxInterval, f.interval)
-	case given("interval") && f.once:
+	case given("interval") && f.once && !f.pages():
 		return errors.New("--interval: has no meaning with --once")
 	}
 	return filled(c.Flags(), "replay")
@@ -170,8 +199,21 @@ func utf8Locale(env func(string) string) bool {
 type topSource struct {
 	source  tui.Source
 	server  string   // that is asked; "" for a file
+	from    string   // of the Source… constants; "" for a picker
 	command []string // flags that explain takes for the same place
 	done    func()
+}
+
+// single prepares for one snapshot, which is to tell most: a recording's last, and of
+// pages the second, for rates need two.
+func (t *topSource) single(s *cli.Streams, interval time.Duration) {
+	switch src := t.source.(type) {
+	case *replaySource:
+		src.at = src.until
+	case *patrolSource:
+		src.twice = true
+		fmt.Fprintf(s.Err, "looking twice, %s apart, for rates\n", interval)
+	}
 }
 
 // open finds the source. Another kind of it is one more case here.
@@ -191,8 +233,18 @@ func (f *topFlags) open(ctx context.Context, p *program, s *cli.Streams) (*topSo
 		}
 		server := src.client.Server()
 		return &topSource{source: src, server: server, command: []string{"--" + serverFlag, server}, done: src.close}, nil
+	case f.pages():
+		return f.openPatrol(clock.Wall{})
 	}
-	where, err := admin.Locate(ctx, f.router.server, s.Env)
+	return f.openLive(ctx, s)
+}
+
+// openLive finds the picker; it need not be there yet.
+func (f *topFlags) openLive(ctx context.Context, s *cli.Streams) (*topSource, error) {
+	if len(f.servers) == 0 && strings.Contains(s.Env(admin.EnvServer), ",") {
+		return nil, cli.WithHint(fmt.Errorf("%s: has several addresses; the dashboard follows one picker", admin.EnvServer), cli.ExitUsage, "give one with --server")
+	}
+	where, err := admin.Locate(ctx, first(f.servers), s.Env)
 	if _, down := errors.AsType[*admin.UnreachableError](err); down {
 		where = admin.Location{Server: admin.DefaultServer, Source: "default"} // it may come
 	} else if err != nil {
@@ -203,8 +255,8 @@ func (f *topFlags) open(ctx context.Context, p *program, s *cli.Streams) (*topSo
 		return nil, cli.WithHint(err, cli.ExitUsage, "give --server as host:port or as a URL")
 	}
 	out := &topSource{source: &liveSource{client}, server: client.Server(), done: client.Close}
-	if f.router.server != "" {
-		out.command = []string{"--" + serverFlag, f.router.server}
+	if len(f.servers) > 0 {
+		out.command = []string{"--" + serverFlag, f.servers[0]}
 	}
 	return out, nil
 }

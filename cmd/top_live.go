@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -144,9 +145,9 @@ func (s *liveSource) Recent(ctx context.Context, limit int) ([]*explain.Record, 
 }
 
 // unreachable is the snapshot of a picker that did not answer.
-func unreachable(server string, err error, now time.Time) *explain.Snapshot {
+func unreachable(server, from string, err error, now time.Time) *explain.Snapshot {
 	return &explain.Snapshot{
-		APIVersion: explain.APIVersion, Kind: explain.KindSnapshot, Time: now.UTC(), TimeScale: 1, Source: explain.SourcePicker,
+		APIVersion: explain.APIVersion, Kind: explain.KindSnapshot, Time: now.UTC(), TimeScale: 1, Source: cmp.Or(from, explain.SourcePicker),
 		Router:  explain.RouterState{Server: server},
 		Verdict: explain.Unreachable(server, brief(err).Error(), now.UTC()),
 		Windows: []explain.WindowRates{}, Pods: []explain.PodSnapshot{}, Events: []explain.FleetEvent{}, Missing: []string{"all: nobody answered"},

@@ -16,10 +16,12 @@ import (
 type topPrinter struct {
 	printer cli.Printer
 	server  string
+	from    string // what the snapshots are of, of the Source… constants
 	once    bool
 
-	err  error // of writing
-	down error // why the last one is of nobody
+	err  error                 // of writing
+	down *explain.FleetVerdict // of the last one, when nobody answered
+	why  error                 // of that, when it is known
 }
 
 // errPrinted ends the following after one snapshot.
@@ -35,8 +37,11 @@ func (p *topPrinter) follow(ctx context.Context, src tui.Source, interval time.D
 			return
 		}
 		snapshot := u.Snapshot
-		if p.down = u.Err; snapshot == nil {
-			snapshot = unreachable(p.server, u.Err, p.printer.Streams.Now())
+		if p.down, p.why = nil, u.Err; snapshot == nil {
+			snapshot = unreachable(p.server, p.from, u.Err, p.printer.Streams.Now())
+		}
+		if snapshot.Verdict.Code == explain.VerdictUnreachable {
+			p.down = &snapshot.Verdict
 		}
 		if p.err = p.print(snapshot); p.err != nil || p.once {
 			cancel(errPrinted)
@@ -48,10 +53,20 @@ func (p *topPrinter) follow(ctx context.Context, src tui.Source, interval time.D
 	case !errors.Is(err, errPrinted):
 		return err
 	case p.down != nil:
-		return cli.WithHint(fmt.Errorf("no answer from the picker at %s: %w", p.server, p.down), cli.ExitUnreachable,
-			"start one with 'eppctl serve', give its address with --server, or look around with 'eppctl top --demo'")
+		return cli.WithHint(fmt.Errorf("%s: %s", p.down.Message, strings.Join(p.down.Evidence, "; ")), cli.ExitUnreachable, p.hint())
 	}
 	return nil
+}
+
+// hint says what to do where nobody answers.
+func (p *topPrinter) hint() string {
+	if page, ok := errors.AsType[pageDown](p.why); ok {
+		return page.err.Hint()
+	}
+	if p.from == explain.SourceMetrics {
+		return "is it running, and are these the addresses of its metrics? In a cluster: kubectl port-forward"
+	}
+	return "start one with 'eppctl serve', give its address with --server, or look around with 'eppctl top --demo'"
 }
 
 func (p *topPrinter) print(s *explain.Snapshot) error {
@@ -101,13 +116,18 @@ func (p *topPrinter) pods(s *explain.Snapshot) error {
 		cli.Column{Name: "WHY", Wide: true},
 	)
 	for i := range s.Pods {
-		table.Row(podTexts(&s.Pods[i])...)
+		table.Row(podTexts(&s.Pods[i], s.FromOutside())...)
 	}
 	return table.Flush()
 }
 
-// podTexts are the cells of a pod.
-func podTexts(d *explain.PodSnapshot) []string {
+// podTexts are the cells of a pod. From outside what only the picker knows is not
+// known.
+func podTexts(d *explain.PodSnapshot, outside bool) []string {
+	pending, inFlight := fmt.Sprint(d.Queue.Pending), fmt.Sprint(d.Queue.InFlight)
+	if outside {
+		pending, inFlight = cli.Unknown, cli.Unknown
+	}
 	lora, events := known(d.Adapters.Max, "%d"), cli.Unknown
 	if d.Adapters.Loaded != nil {
 		lora = fmt.Sprint(len(d.Adapters.Loaded)) + "/" + lora
@@ -117,8 +137,8 @@ func podTexts(d *explain.PodSnapshot) []string {
 	}
 	return []string{
 		d.Pod, d.State, percent(d.PicksShare), known(d.CachedBlocks, "%d"), percent(d.CacheHitRatio), known(d.Queue.Waiting, "%g"),
-		fmt.Sprint(d.Queue.Pending), fmt.Sprint(d.Queue.InFlight), percent(d.Load), known(d.Health, "%.2f"), lora, known(d.AgeSeconds, "%.1fs"),
-		d.Endpoint, events, seconds(d.TTFTP95), known(d.Running, "%g"), percent(d.KVUsage), orNone(d.Reason),
+		pending, inFlight, percent(d.Load), known(d.Health, "%.2f"), lora, known(d.AgeSeconds, "%.1fs"),
+		orNone(d.Endpoint), events, seconds(d.TTFTP95), known(d.Running, "%g"), percent(d.KVUsage), orNone(d.Reason),
 	}
 }
 

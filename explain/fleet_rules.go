@@ -67,7 +67,12 @@ func (q *QueueSnapshot) depth() float64 {
 
 func (s *Snapshot) calmText() string {
 	pods := s.pickable()
-	if len(pods) == len(s.Pods) {
+	switch {
+	case s.FromOutside() && len(pods) == len(s.Pods):
+		return "nothing stands out in the metrics of " + count(len(pods), "pod")
+	case s.FromOutside():
+		return fmt.Sprintf("nothing else stands out in the metrics; %d of %s may take requests", len(pods), count(len(s.Pods), "pod"))
+	case len(pods) == len(s.Pods):
 		return "all " + count(len(pods), "pod") + " take requests, nothing stands out"
 	}
 	return fmt.Sprintf("%d of %s take requests, nothing else stands out", len(pods), count(len(s.Pods), "pod"))
@@ -111,12 +116,15 @@ func saturatedFleet(s *Snapshot) []finding {
 	if len(pods) == 0 || full < len(pods) && !shed {
 		return nil
 	}
-	return []finding{{
-		code: VerdictSaturated, key: "s",
+	f := finding{
+		code: VerdictSaturated, key: "s", evidence: []string{},
 		message: fmt.Sprintf("the queues of %d of %s are full: %s of %d places are taken", full, count(len(pods), "pod"), number(depth), room),
-		evidence: []string{fmt.Sprintf("of the last %s %d were let in over the limit, and %d refused",
-			count(w.Decisions, "decision"), w.Relaxed, w.Shed)},
-	}}
+	}
+	if !s.FromOutside() {
+		f.evidence = append(f.evidence, fmt.Sprintf("of the last %s %d were let in over the limit, and %d refused",
+			count(w.Decisions, "decision"), w.Relaxed, w.Shed))
+	}
+	return []finding{f}
 }
 
 // storing is how many requests a pod served that must have put blocks into its cache:
@@ -171,13 +179,11 @@ const sourceEvents = "events"
 func staleFigures(s *Snapshot) (out []finding) {
 	pods := s.pickable()
 	for _, p := range pods {
-		if p.State != PodStale && !p.Queue.Stale {
+		silent := s.FromOutside() && p.State == PodUnknown && p.Endpoint != ""
+		if p.State != PodStale && !p.Queue.Stale && !silent {
 			continue
 		}
-		f := finding{code: VerdictStale, pod: p.Pod, key: "enter", message: p.Pod + "'s figures are too old and count 0", evidence: []string{}}
-		if p.AgeSeconds != nil {
-			f.message = fmt.Sprintf("%s's figures are %s old and count 0", p.Pod, ageText(*p.AgeSeconds))
-		}
+		f := finding{code: VerdictStale, pod: p.Pod, key: "enter", message: p.staleText(s.FromOutside()), evidence: []string{}}
 		if p.PicksShare != nil {
 			f.message += fmt.Sprintf("; it gets %s of picks", share(*p.PicksShare))
 		}
@@ -187,13 +193,28 @@ func staleFigures(s *Snapshot) (out []finding) {
 		out = append(out, f)
 	}
 	if len(out) > 1 && len(out) == len(pods) {
-		return []finding{{
-			code: VerdictStale, key: "enter", message: fmt.Sprintf("the figures of all %s are too old and count 0", count(len(pods), "pod")),
-			evidence: out[0].evidence,
-		}}
+		text := fmt.Sprintf("the figures of all %s are too old", count(len(pods), "pod"))
+		if !s.FromOutside() {
+			text += " and count 0"
+		}
+		return []finding{{code: VerdictStale, key: "enter", message: text, evidence: out[0].evidence}}
 	}
 	slices.SortStableFunc(out, func(a, b finding) int { return s.pod(b.pod).picks(midWindow) - s.pod(a.pod).picks(midWindow) })
 	return out
+}
+
+// staleText says how old a pod's figures are. The picker's own count 0; what another
+// one makes of them is not known.
+func (p *PodSnapshot) staleText(outside bool) string {
+	switch {
+	case outside && p.AgeSeconds == nil:
+		return p.Pod + " has told nothing yet"
+	case outside:
+		return fmt.Sprintf("%s has told nothing for %s", p.Pod, ageText(*p.AgeSeconds))
+	case p.AgeSeconds == nil:
+		return p.Pod + "'s figures are too old and count 0"
+	}
+	return fmt.Sprintf("%s's figures are %s old and count 0", p.Pod, ageText(*p.AgeSeconds))
 }
 
 // pod finds a pod by its name.

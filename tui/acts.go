@@ -52,7 +52,7 @@ func (m *Model) noDecision() string {
 }
 
 // decisionsUnknown: the source tells figures alone.
-func (m *Model) decisionsUnknown() bool { return m.snap.Source == explain.SourceMetrics }
+func (m *Model) decisionsUnknown() bool { return m.snap.FromOutside() }
 
 func (m *Model) explain() tea.Cmd {
 	row := m.subject()

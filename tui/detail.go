@@ -27,9 +27,9 @@ func renderDetail(p *explain.PodSnapshot, d *podsData, w, h int, st *styles) []s
 	}
 	lines = append(lines, st.fact(w, "state", state...))
 	lines = append(lines, picksFacts(p, d, w, st)...)
-	lines = append(lines, queueFacts(p, w, st)...)
+	lines = append(lines, queueFacts(p, d.snap.FromOutside(), w, st)...)
 	lines = append(lines, cacheFacts(p, w, st)...)
-	lines = append(lines, healthFacts(p, w, st)...)
+	lines = append(lines, healthFacts(p, d.snap.FromOutside(), w, st)...)
 	for k := range metrics {
 		lines = append(lines, st.draw(w, span{faint, " " + st.fit(strings.ToLower(metrics[k].name)+" history", 16, false)},
 			span{accent, st.spark(d.history.of(p, k), min(max(w-18, 0), 60))}))
@@ -59,8 +59,9 @@ func picksFacts(p *explain.PodSnapshot, d *podsData, w int, st *styles) []string
 	return append(lines, st.fact(w, "decided by", span{text: strings.Join(parts, ", ")}))
 }
 
-// queueFacts puts what the picker has in flight beside what the engine says.
-func queueFacts(p *explain.PodSnapshot, w int, st *styles) []string {
+// queueFacts puts what the picker has in flight beside what the engine says. From
+// outside the picker's numbers are not known.
+func queueFacts(p *explain.PodSnapshot, outside bool, w int, st *styles) []string {
 	q := &p.Queue
 	waiting := st.amountOf(q.Waiting) + " waiting"
 	if q.Stale {
@@ -74,12 +75,18 @@ func queueFacts(p *explain.PodSnapshot, w int, st *styles) []string {
 	if q.Waiting != nil && p.Running != nil {
 		has = amount(*q.Waiting + *p.Running)
 	}
-	lines := []string{
-		st.fact(w, "queue", span{text: fmt.Sprintf("%s, %d pending, limit %s", waiting, q.Pending, limit)}),
-		st.fact(w, "in flight", span{text: fmt.Sprintf("%d by the picker, %s by the engine (%s running)", q.InFlight, has, st.amountOf(p.Running))}),
-		st.fact(w, "load", span{text: st.percent(p.Load)}, span{faint, " " + p.LoadSource}),
+	number := func(v int) string {
+		if outside {
+			return st.glyphs.unknown
+		}
+		return fmt.Sprint(v)
 	}
-	return append(lines, st.fact(w, "last minute", span{text: fmt.Sprintf("%d ended, TTFT p95 %s", p.Served, st.latency(p.TTFTP95))}))
+	return []string{
+		st.fact(w, "queue", span{text: fmt.Sprintf("%s, %s pending, limit %s", waiting, number(q.Pending), limit)}),
+		st.fact(w, "in flight", span{text: fmt.Sprintf("%s by the picker, %s by the engine (%s running)", number(q.InFlight), has, st.amountOf(p.Running))}),
+		st.fact(w, "load", span{text: st.percent(p.Load)}, span{faint, " " + p.LoadSource}),
+		st.fact(w, "last minute", span{text: fmt.Sprintf("%s ended, TTFT p95 %s", number(p.Served), st.latency(p.TTFTP95))}),
+	}
 }
 
 func cacheFacts(p *explain.PodSnapshot, w int, st *styles) []string {
@@ -103,7 +110,7 @@ func cacheFacts(p *explain.PodSnapshot, w int, st *styles) []string {
 	return lines
 }
 
-func healthFacts(p *explain.PodSnapshot, w int, st *styles) []string {
+func healthFacts(p *explain.PodSnapshot, outside bool, w int, st *styles) []string {
 	health := []span{{text: st.decimal(p.Health, 2)}}
 	if p.Flaps > 0 {
 		health = append(health, span{warn, fmt.Sprintf("  out or back %d times in 5 minutes", p.Flaps)})
@@ -120,7 +127,11 @@ func healthFacts(p *explain.PodSnapshot, w int, st *styles) []string {
 			loaded = "none"
 		}
 	}
+	slots := fmt.Sprintf("  of %s slots", st.wholeOf(a.Max))
+	if !outside {
+		slots += fmt.Sprintf(", %d loaded by picks", a.Loads)
+	}
 	return append(lines,
-		st.fact(w, "adapters", span{text: loaded}, span{faint, fmt.Sprintf("  of %s slots, %d loaded by picks", st.wholeOf(a.Max), a.Loads)}),
+		st.fact(w, "adapters", span{text: loaded}, span{faint, slots}),
 		st.fact(w, "figures", span{text: st.age(p.AgeSeconds) + " old"}))
 }

@@ -93,7 +93,7 @@ func renderRates(d headData, w int, st *styles) []string {
 		queued += depth(&d.snap.Pods[i].Queue)
 	}
 	var perSecond *float64
-	if r.Seconds > 0 {
+	if r.Seconds > 0 && d.snap.PicksKnown() {
 		perSecond = new(float64(r.Decisions) / float64(r.Seconds))
 	}
 	flagged := func(v int) tone {
@@ -115,6 +115,9 @@ func renderRates(d headData, w int, st *styles) []string {
 		{{faint, "ties "}, {plain, st.percent(ratio(r.Ties, r.Decisions))}},
 		{{faint, "over the limit "}, {flagged(r.Relaxed), amount(float64(r.Relaxed))}},
 		{{faint, "adapter loads "}, {plain, amount(float64(r.AdapterLoads))}},
+	}
+	if d.snap.FromOutside() {
+		parts = [][]span{parts[0], parts[1], parts[3], parts[4], parts[6]} // the others are not known
 	}
 	var line []span
 	used := 0

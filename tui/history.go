@@ -68,7 +68,7 @@ func (h *history) see(s *explain.Snapshot) {
 		h.pods = map[string][]series{}
 	}
 	var rate *float64
-	if len(s.Windows) > 0 && s.Windows[0].Seconds > 0 {
+	if len(s.Windows) > 0 && s.Windows[0].Seconds > 0 && s.PicksKnown() {
 		rate = new(float64(s.Windows[0].Decisions) / float64(s.Windows[0].Seconds))
 	}
 	h.fleet.add(rate)

@@ -49,7 +49,7 @@ func renderAdapters(snap *explain.Snapshot, scroll, w, h int, st *styles) []stri
 }
 
 func loads(snap *explain.Snapshot) string {
-	if len(snap.Windows) < 2 {
+	if len(snap.Windows) < 2 || snap.FromOutside() {
 		return "not known"
 	}
 	return amount(float64(snap.Windows[1].AdapterLoads))
@@ -83,8 +83,11 @@ func renderIndex(snap *explain.Snapshot, scroll, w, h int, st *styles) []string 
 		st.fact(w, "blocks", span{text: st.wholeOf(x.Blocks) + " in " + size}),
 		st.fact(w, "last heard", heard),
 		st.fact(w, "streams", span{text: fmt.Sprintf("%d of %d connected, %s", x.Connected, x.Streams, st.rate(x.EventsPerSecond))}),
-		st.fact(w, "losses", span{text: fmt.Sprintf("%s, %s", count(int(x.Gaps), "gap"), count(int(x.Orphans), "orphan"))}),
-		"",
+		st.fact(w, "losses", span{text: fmt.Sprintf("%s, %s", count(int(x.Gaps), "gap"), count(int(x.Orphans), "orphan"))}))
+	if snap.FromOutside() { // which tells nothing of what feeds the tree
+		lines = lines[:2]
+	}
+	lines = append(lines, "",
 		st.draw(w, span{faint, " " + st.fit("POD", 12, false) + "  BLOCKS BY      EVENTS LAST   GAPS ORPHANS REPLAYS STATE"}))
 	for i := range snap.Pods {
 		lines = append(lines, st.draw(w, indexSpans(&snap.Pods[i], st)...))

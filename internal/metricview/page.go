@@ -105,12 +105,14 @@ func (p *Page) value(name string) (float64, bool) {
 }
 
 // started is when the process began, in seconds of Unix time.
-func (p *Page) started() (float64, bool) { return p.value("process_start_time_seconds") }
+func (p *Page) started() (float64, bool) { return p.value(startName) }
 
 // Parse reads a page of the given Content-Type: text, OpenMetrics or delimited
 // protobuf. Errors are fit for a person: [ErrHTML], a [*ContentTypeError], a
 // [*LimitError], or what is malformed.
-func Parse(body []byte, contentType string) (*Page, error) {
+func Parse(body []byte, contentType string) (*Page, error) { return parse(body, contentType, false) }
+
+func parse(body []byte, contentType string, excerpt bool) (*Page, error) {
 	format, err := formatOf(contentType)
 	if err != nil {
 		return nil, err
@@ -118,9 +120,16 @@ func Parse(body []byte, contentType string) (*Page, error) {
 	if err := format.bound(body); err != nil {
 		return nil, err
 	}
-	decoded, err := format.decode(body)
+	wanted := body
+	if excerpt && format.name != "protobuf" {
+		wanted = excerptLines(body)
+	}
+	decoded, err := format.decode(wanted)
 	if err != nil {
 		return nil, err
+	}
+	if excerpt {
+		decoded = excerptFamilies(decoded)
 	}
 	p := &Page{Format: format.name}
 	places := make(map[string]int, len(decoded))

@@ -30,6 +30,9 @@ type Options struct {
 	Clock   clock.Clock   // tells when a page was read
 	Timeout time.Duration // for one page; 0 = [DefaultTimeout]
 	Token   string        // sent as a bearer token; "" = none
+	// Excerpt reads of each page what [metricview.Excerpt] does, for pages that are read
+	// again and again.
+	Excerpt bool
 	// Transport is used in place of one of the client's own.
 	Transport http.RoundTripper
 }
@@ -117,11 +120,15 @@ func (c *Client) Read(ctx context.Context, address string) (*metricview.Page, er
 	if err != nil {
 		return nil, c.failed(ctx, address, fmt.Errorf("the page broke off: %w", err))
 	}
-	return parse(address, body, resp.Header.Get("Content-Type"), at)
+	read := metricview.Parse
+	if c.opts.Excerpt {
+		read = metricview.Excerpt
+	}
+	return parse(read, address, body, resp.Header.Get("Content-Type"), at)
 }
 
-func parse(source string, body []byte, contentType string, at time.Time) (*metricview.Page, error) {
-	page, err := metricview.Parse(body, contentType)
+func parse(read func([]byte, string) (*metricview.Page, error), source string, body []byte, contentType string, at time.Time) (*metricview.Page, error) {
+	page, err := read(body, contentType)
 	if err != nil {
 		return nil, &Error{Source: source, Kind: NotMetrics, Err: err}
 	}
@@ -148,7 +155,7 @@ func ReadFrom(in io.Reader, name string) (*metricview.Page, error) {
 	if strings.HasSuffix(strings.TrimSpace(tail(body)), "# EOF") {
 		contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 	}
-	return parse(name, body, contentType, time.Time{})
+	return parse(metricview.Parse, name, body, contentType, time.Time{})
 }
 
 func tail(body []byte) string { return string(body[max(0, len(body)-16):]) }
