@@ -97,10 +97,10 @@ func (b *balancer) close() error { return nil }
 
 // from is the first pod that is up, from i on.
 func (b *balancer) from(i int) int {
-	n := len(b.up)
-	for i %= n; !b.up[i]; i = (i + 1) % n {
+	for !b.up[i%len(b.up)] {
+		i++
 	}
-	return i
+	return i % len(b.up)
 }
 
 func (b *balancer) turns(*Request) int {

@@ -1,6 +1,9 @@
 package simulate
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The generators. Conversations begin as a Poisson process; their later turns come
 // when they come, whatever became of the ones before: all policies see the same
@@ -99,7 +102,7 @@ func (g *generation) converse(q Request, session uint64, n, turns int, system ui
 }
 
 // clip makes a prompt one that can be continued in several ways.
-func clip(p []Piece) []Piece { return p[:len(p):len(p)] }
+func clip(p []Piece) []Piece { return slices.Clip(p) }
 
 // seen sets what proxies see of conversation n.
 func (g *generation) seen(q *Request, n int, system uint64) {

@@ -203,7 +203,7 @@ func (h *overHTTP) send(q *Request, next time.Duration) Outcome {
 // post returns the cached tokens of the answer's usage; −1 for a failure.
 func (h *overHTTP) post(url string, tokens []uint32, output int) int {
 	body, _ := json.Marshal(map[string]any{"model": h.fleet.Model(), "prompt": tokens, "max_tokens": output})
-	res, err := http.Post(url, "application/json", bytes.NewReader(body)) //nolint:noctx // the fleet ends with the test
+	res, err := http.Post(url, "application/json", bytes.NewReader(body))
 	if err != nil {
 		return -1
 	}

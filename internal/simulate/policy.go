@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eppctl/eppctl/score/nearest"
 	"github.com/eppctl/eppctl/score"
+	"github.com/eppctl/eppctl/score/nearest"
 )
 
 // A Policy says how requests are routed, as it was spelled: a kind and its options,

@@ -14,7 +14,7 @@ import (
 type Records struct {
 	c       collector
 	held    []held // by request
-	unknown int // requests whose answer's length is not known
+	unknown int    // requests whose answer's length is not known
 	// Skipped are decisions without a prompt that can be routed by.
 	Skipped int
 }

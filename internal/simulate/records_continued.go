@@ -82,8 +82,8 @@ func (r *Records) join() {
 
 // known is the last piece that was seen before; −1: none.
 func (c *continuations) known(ids []Piece) int {
-	for k := len(ids) - 1; k >= 0; k-- {
-		if _, ok := c.begun[ids[k].ID]; ok {
+	for k, p := range slices.Backward(ids) {
+		if _, ok := c.begun[p.ID]; ok {
 			return k
 		}
 	}

@@ -28,17 +28,17 @@ func TestQuantilesAreNearestRanks(t *testing.T) {
 
 func TestSpread(t *testing.T) {
 	for _, tt := range []struct {
-		busy       []time.Duration
+		busy       []int // seconds
 		most, gini float64
 	}{
-		{[]time.Duration{3, 3, 3}, 1, 0},
-		{[]time.Duration{0, 0, 0, 8}, 4, 0.75},
-		{[]time.Duration{1, 3}, 1.5, 0.25},
-		{[]time.Duration{0, 0}, 1, 0},
+		{[]int{3, 3, 3}, 1, 0},
+		{[]int{0, 0, 0, 8}, 4, 0.75},
+		{[]int{1, 3}, 1.5, 0.25},
+		{[]int{0, 0}, 1, 0},
 	} {
 		var pods []PodRun
 		for _, b := range tt.busy {
-			pods = append(pods, PodRun{Busy: b * time.Second})
+			pods = append(pods, PodRun{Busy: time.Duration(b) * time.Second})
 		}
 		if most, gini := spread(pods); math.Abs(most-tt.most) > 1e-9 || math.Abs(gini-tt.gini) > 1e-9 {
 			t.Errorf("busy for %v: %v times the mean, Gini %v; want %v and %v", tt.busy, most, gini, tt.most, tt.gini)

@@ -1,0 +1,6 @@
+//go:build race
+
+package simulate
+
+// raceEnabled says that tests run at a tenth of the pace.
+const raceEnabled = true
