@@ -1,0 +1,130 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/tune"
+)
+
+func (f *tuneFlags) connect(ctx context.Context, s *cli.Streams) (*admin.Client, error) {
+	r := router{server: first(f.from.servers), quiet: true}
+	return r.connect(ctx, s)
+}
+
+// applyAdvice puts the suggestion in force, keeps what it replaces in a file, and says
+// how to go back.
+func (f *tuneFlags) applyAdvice(ctx context.Context, s *cli.Streams, a *tune.Advice) error {
+	switch {
+	case a.Suggestion == nil:
+		fmt.Fprintln(s.Err, "nothing to apply: the weights are best kept")
+		return nil
+	case a.Suggestion.Move.Key == tune.KeyReportInterval:
+		return cli.WithHint(errors.New("podReportIntervalMs can't be changed in a running picker"), cli.ExitError,
+			"set it in the configuration ('eppctl tune --emit config') and in the pods' reporters, and start them again")
+	}
+	client, err := f.connect(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	now, err := client.Weights(ctx)
+	if err != nil {
+		return clientError(err)
+	}
+	if !reflect.DeepEqual(now.Weights, a.Weights) {
+		return cli.WithHint(errors.New("other weights are in force than at the newest decision, which the advice is about"), cli.ExitError,
+			"let some requests come, and ask again")
+	}
+	file, err := f.keep(now)
+	if err != nil {
+		return err
+	}
+	set, err := client.SetWeights(ctx, a.Suggestion.Weights)
+	if err != nil {
+		return clientError(err)
+	}
+	fmt.Fprintf(s.Err, "in force, generation %d: %s\nthe weights before are in %s; the way back:\n  %s\n", set.Generation,
+		a.Suggestion.Text, cli.Sanitize(file), cli.Sanitize(f.wayBack(file)))
+	return nil
+}
+
+func (f *tuneFlags) wayBack(file string) string {
+	args := []string{"eppctl", "tune", "--restore", file, "--yes"}
+	if server := first(f.from.servers); server != "" {
+		args = append(args, "--"+serverFlag, server)
+	}
+	return shellLine(args)
+}
+
+// keep writes weights to a file that is not there yet.
+func (f *tuneFlags) keep(w *admin.Weights) (name string, err error) {
+	if name = f.save; name == "" {
+		name = fmt.Sprintf("eppctl-weights-%d.json", w.Generation)
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return "", cli.WithHint(fmt.Errorf("%s is there already: nothing was changed", name), cli.ExitError, "give another file with --save")
+	}
+	if err != nil {
+		return "", fmt.Errorf("keep the weights that are replaced: %w", err)
+	}
+	return name, errors.Join(cli.WriteJSON(file, w), file.Close())
+}
+
+const maxWeightsFile = 1 << 16
+
+// putBack puts the weights of a file in force.
+func (f *tuneFlags) putBack(ctx context.Context, s *cli.Streams) error {
+	old, err := readWeights(f.restore)
+	if err != nil {
+		return cli.WithHint(fmt.Errorf("--restore: %w", err), cli.ExitUsage, "give the file that --apply wrote")
+	}
+	client, err := f.connect(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	now, err := client.Weights(ctx)
+	if err != nil {
+		return clientError(err)
+	}
+	old.Generation = now.Generation
+	set, err := client.SetWeights(ctx, *old)
+	if err != nil {
+		return clientError(err)
+	}
+	fmt.Fprintf(s.Err, "in force again, generation %d: the weights of %s\n", set.Generation, cli.Sanitize(f.restore))
+	return nil
+}
+
+func readWeights(name string) (*explain.Weights, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, maxWeightsFile))
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.DisallowUnknownFields()
+	var doc admin.Weights
+	if err := d.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if doc.Kind != "Weights" || doc.MaxQueue < 1 {
+		return nil, fmt.Errorf("%s: holds no weights", name)
+	}
+	return &doc.Weights, nil
+}
