@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -261,8 +263,10 @@ func (f *topFlags) openLive(ctx context.Context, s *cli.Streams) (*topSource, er
 	return out, nil
 }
 
-// show runs the dashboard.
+// show runs the dashboard. A hangup ends it too: the terminal may still be there.
 func (t *topSource) show(ctx context.Context, opt tui.Options) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
 	opt.Command = func(id string) string {
 		return shellLine(append([]string{"eppctl", "explain", id}, t.command...))
 	}

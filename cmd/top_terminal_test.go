@@ -1,9 +1,12 @@
 package cmd
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -58,8 +61,24 @@ func (term *terminal) sees(text string) {
 	term.t.Fatalf("%q did not come up in %v:\n%s", text, patience, screen)
 }
 
+// hangUp sends SIGHUP to the process whose number is in a file.
+func (term *terminal) hangUp(pidFile string) {
+	term.t.Helper()
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		term.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGHUP)
+	}
+	if err != nil {
+		term.t.Fatalf("hang up %q: %v", text, err)
+	}
+}
+
 // The dashboard in a real terminal: filter, an explanation, other weights, suspended
-// and resumed, and the screen as it was afterwards.
+// and resumed, and the screen as it was afterwards, also after a hangup.
 func TestTopInATerminal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
@@ -100,6 +119,10 @@ func TestTopInATerminal(t *testing.T) {
 	term.sees("shell$\n")
 	term.types("echo status $?", "Enter")
 	term.sees("status 0")
+	term.types("bash -c 'echo $$ > "+binary+".pid; exec "+binary+" top --replay ../testdata/decisions/fleet.jsonl'", "Enter")
+	term.sees("POD")
+	term.hangUp(binary + ".pid")
+	term.sees("shell$\n")
 	if on := strings.TrimSpace(term.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag} #{mouse_any_flag}")); on != "0 1 0" {
 		t.Errorf("alternate screen, cursor and mouse are %q, want \"0 1 0\"", on)
 	}
