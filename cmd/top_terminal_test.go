@@ -69,11 +69,15 @@ func (term *terminal) hangUp(pidFile string) {
 		term.t.Fatal(err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err == nil {
-		err = syscall.Kill(pid, syscall.SIGHUP)
-	}
 	if err != nil {
-		term.t.Fatalf("hang up %q: %v", text, err)
+		term.t.Fatal(err)
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		term.t.Fatal(err)
+	}
+	if err := process.Signal(syscall.SIGHUP); err != nil {
+		term.t.Fatalf("hang up: %v", err)
 	}
 }
 
