@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -127,5 +128,32 @@ func TestSampledKeepsEvenlySpreadDecisions(t *testing.T) {
 	}
 	if s.podStates > maxPodStates || s.podStates != len(s.list)*1000 || s.seen != n || len(s.list) != (n+s.stride-1)/s.stride {
 		t.Errorf("%d of %d decisions with %d pod states, every %d", len(s.list), s.seen, s.podStates, s.stride)
+	}
+}
+
+// A day of traffic on a fleet that the simulated one is like leaves no doubt.
+func TestDoubts(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(*Advice, *Traffic)
+		want  int
+	}{
+		{"a day", func(*Advice, *Traffic) {}, 0},
+		{"23 hours", func(a *Advice, _ *Traffic) { a.Traffic.Hours = 23 }, 1},
+		{"few decisions", func(a *Advice, _ *Traffic) { a.Traffic.Decisions = 400 }, 1},
+		{"a simulated clock", func(_ *Advice, t *Traffic) { t.newest.TimeScale = 20 }, 1},
+		{"engines that do not tell", func(a *Advice, _ *Traffic) { a.Traffic.CacheHitRatio = nil }, 1},
+		{"other hits", func(a *Advice, _ *Traffic) { a.ClosedLoop.Before.CacheHitRatio = 0.4 }, 1},
+		{"other times", func(a *Advice, _ *Traffic) { a.ClosedLoop.Before.TTFTP50 = 0.05 }, 1},
+	} {
+		a := &Advice{
+			Traffic:    Summary{Hours: 24, Decisions: 5000, CacheHitRatio: new(0.6), TTFTP50: new(0.2)},
+			ClosedLoop: &ClosedLoop{Before: Outcome{CacheHitRatio: 0.65, TTFTP50: 0.15}},
+		}
+		traffic := &Traffic{newest: &explain.Record{TimeScale: 1}}
+		c.spoil(a, traffic)
+		if got := a.doubts(traffic); len(got) != c.want {
+			t.Errorf("%s: doubts %q, want %d", c.name, got, c.want)
+		}
 	}
 }
