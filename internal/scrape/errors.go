@@ -1,7 +1,7 @@
 package scrape
 
 import (
-	"crypto/x509"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"mime"
@@ -44,7 +44,7 @@ func (e *Error) Reason() string {
 	dns, noName := errors.AsType[*net.DNSError](e.Err)
 	switch {
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
-		return "connection refused: nothing listens there"
+		return "connection refused: nothing listens " + e.where()
 	case noName:
 		return fmt.Sprintf("the name %s is not known", dns.Name)
 	case errors.Is(e.Err, syscall.ECONNRESET):
@@ -53,6 +53,15 @@ func (e *Error) Reason() string {
 		return "it speaks http, not https"
 	}
 	return e.Err.Error()
+}
+
+// where names the address that was called when it is another: a proxy's, or a name's.
+func (e *Error) where() string {
+	call, ok := errors.AsType[*net.OpError](e.Err)
+	if !ok || call.Addr == nil || strings.Contains(e.Source, call.Addr.String()) {
+		return "there"
+	}
+	return "at " + call.Addr.String()
 }
 
 // Hint says what to do.
@@ -76,9 +85,9 @@ func (e *Error) Hint() string {
 }
 
 func (e *Error) unreachableHint() string {
-	var unknownAuthority x509.UnknownAuthorityError
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
 	switch {
-	case errors.As(e.Err, &unknownAuthority):
+	case untrusted:
 		return "its certificate is not one that this host trusts: reach it over http, or trust its authority with SSL_CERT_FILE"
 	case wrongScheme(e.Err):
 		return "write http:// in its address"
@@ -88,7 +97,8 @@ func (e *Error) unreachableHint() string {
 }
 
 func wrongScheme(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	return noTLS || err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
 func (e *Error) notMetricsHint() string {

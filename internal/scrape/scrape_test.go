@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,6 +154,30 @@ func TestNobodyThere(t *testing.T) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Kind != Unreachable || !strings.Contains(e.Reason(), "connection refused") || !strings.Contains(e.Hint(), "port-forward") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What went wrong between here and a page is told for certificates, for the wrong
+// scheme, and for a proxy that is not there.
+func TestOnTheWay(t *testing.T) {
+	failed := func(name string, err error) error {
+		return &url.Error{Op: "Get", URL: name, Err: err}
+	}
+	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 3128}, Err: syscall.ECONNREFUSED}
+	for _, tc := range []struct {
+		name       string
+		err        error
+		says, hint string
+	}{
+		{"another name", &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a"}}, "certificate", "SSL_CERT_FILE"},
+		{"too old", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}}, "expired", "SSL_CERT_FILE"},
+		{"no TLS", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, "it speaks http", "http://"},
+		{"no proxy", refused, "nothing listens at 10.0.0.1:3128", "running"},
+	} {
+		e := &Error{Source: "https://a:9090/metrics", Err: failed("https://a:9090/metrics", tc.err)}
+		if !strings.Contains(e.Reason(), tc.says) || !strings.Contains(e.Hint(), tc.hint) {
+			t.Errorf("%s: %s; hint %s", tc.name, e.Reason(), e.Hint())
+		}
 	}
 }
 
