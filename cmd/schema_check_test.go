@@ -47,7 +47,7 @@ func (c *schemaChecker) at(path string, schema object, value any) (wrong []strin
 		say("is %T, not %v", value, want)
 		return wrong
 	}
-	if least, ok := schema["minimum"].(float64); ok && value.(float64) < least {
+	if least, ok := schema["minimum"].(float64); ok && value != nil && value.(float64) < least {
 		say("is %v, below %v", value, least)
 	}
 	if text, ok := value.(string); ok && schema["format"] == "date-time" {

@@ -181,13 +181,24 @@ func orNull(of object) object {
 }
 
 // nullable are the fields that are null when they are not known, although they are no
-// pointers. Those of an explanation are in what is made of another picker's log.
+// pointers. Those of an explanation are in what is made of another picker's log, most of
+// a snapshot's in what is made of metrics.
 var nullable = map[string][]string{
 	explain.KindExplanation: {
 		"explain.Report.PromptTokens", "explain.Report.Prompts", "explain.Report.PrefixTokens", "explain.Report.BlockSize",
 		"explain.Report.Blocks", "explain.Timings.Parse", "explain.Timings.Lookup", "explain.Timings.Decide",
 	},
-	explain.KindSnapshot:   {"explain.AdapterState.Loaded"},
+	explain.KindSnapshot: {
+		"explain.AdapterState.Loaded", "explain.AdapterState.Loads", "explain.AdapterState.Reloads",
+		"explain.IndexState.Gaps", "explain.IndexState.Orphans", "explain.IndexState.Streams", "explain.IndexState.Connected",
+		"explain.PodSnapshot.Picks", "explain.PodSnapshot.DecidedBy", "explain.PodSnapshot.Served",
+		"explain.QueueSnapshot.Pending", "explain.QueueSnapshot.InFlight", "explain.QueueSnapshot.Max",
+		"explain.RouterState.Uptime", "explain.RouterState.MaxQueue", "explain.RouterState.Weights", "explain.RouterState.InFlight",
+		"explain.RouterState.Streams", "explain.RouterState.Dropped",
+		"explain.WindowRates.Decisions", "explain.WindowRates.Refused", "explain.WindowRates.Shed", "explain.WindowRates.Relaxed",
+		"explain.WindowRates.Ties", "explain.WindowRates.Completed", "explain.WindowRates.Failed", "explain.WindowRates.Stale",
+		"explain.WindowRates.AdapterLoads", "explain.WindowRates.PredictedTokens", "explain.WindowRates.CachedTokens",
+	},
 	metricview.KindMetrics: {"metricview.EngineState.Adapters"},
 }
 
@@ -277,7 +288,11 @@ func TestDocumentsFollowTheirSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(files, pages...) {
+	fleets, err := filepath.Glob("../internal/patrol/testdata/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Concat(files, pages, fleets) {
 		if strings.HasPrefix(filepath.Base(name), "versus-") { // a part of one
 			continue
 		}
