@@ -92,10 +92,6 @@ func renderRates(d headData, w int, st *styles) []string {
 	for i := range d.snap.Pods {
 		queued += depth(&d.snap.Pods[i].Queue)
 	}
-	var perSecond *float64
-	if r.Seconds > 0 && d.snap.PicksKnown() {
-		perSecond = new(float64(r.Decisions) / float64(r.Seconds))
-	}
 	flagged := func(v int) tone {
 		if v > 0 {
 			return warn
@@ -103,7 +99,7 @@ func renderRates(d headData, w int, st *styles) []string {
 		return plain
 	}
 	parts := [][]span{
-		{{strong, " " + st.rate(perSecond)}},
+		{{strong, " " + st.rate(decisionRate(d.snap, d.window))}},
 		{{faint, "pick "}, {plain, st.latencies(r.PickP50, r.PickP99)}},
 		{{faint, "shed "}, {flagged(r.Shed), amount(float64(r.Shed))}},
 		{{faint, "queued "}, {plain, amount(queued)}},

@@ -56,6 +56,19 @@ func (s *series) add(v *float64) {
 	*s = append(*s, value)
 }
 
+// decisionRate is the decisions a second in a window. A young picker has seen a part of
+// it alone.
+func decisionRate(s *explain.Snapshot, window int) *float64 {
+	if window >= len(s.Windows) || s.Windows[window].Seconds <= 0 || !s.PicksKnown() {
+		return nil
+	}
+	span := float64(s.Windows[window].Seconds)
+	if up := s.Router.Uptime; up > 0 {
+		span = min(span, max(up, 1))
+	}
+	return new(float64(s.Windows[window].Decisions) / span)
+}
+
 // history is what the figures were.
 type history struct {
 	fleet series // decisions a second
@@ -67,11 +80,7 @@ func (h *history) see(s *explain.Snapshot) {
 	if h.pods == nil {
 		h.pods = map[string][]series{}
 	}
-	var rate *float64
-	if len(s.Windows) > 0 && s.Windows[0].Seconds > 0 && s.PicksKnown() {
-		rate = new(float64(s.Windows[0].Decisions) / float64(s.Windows[0].Seconds))
-	}
-	h.fleet.add(rate)
+	h.fleet.add(decisionRate(s, 0))
 	there := make(map[string]bool, len(s.Pods))
 	for i := range s.Pods {
 		p := &s.Pods[i]

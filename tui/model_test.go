@@ -117,3 +117,18 @@ func TestNaturalOrder(t *testing.T) {
 		t.Errorf("%q, want %q", names, want)
 	}
 }
+
+// A picker that runs for ten seconds took its decisions in ten, not in sixty.
+func TestRateOfAYoungPicker(t *testing.T) {
+	s := fleet(2)
+	s.Windows[1].Decisions = 300
+	for uptime, want := range map[float64]float64{0: 5, .5: 300, 10: 30, 60: 5, 3600: 5} {
+		s.Router.Uptime = uptime
+		if got := decisionRate(s, 1); got == nil || *got != want {
+			t.Errorf("after %v s: %v a second, want %v", uptime, got, want)
+		}
+	}
+	if decisionRate(s, 9) != nil {
+		t.Error("a window that is not there has a rate")
+	}
+}
