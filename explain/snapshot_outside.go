@@ -27,7 +27,7 @@ func (s Snapshot) MarshalJSON() ([]byte, error) {
 		Index   indexFromOutside    `json:"index"`
 		Pods    []podFromOutside    `json:"pods"`
 	}{
-		plain: plain(s), Router: routerFromOutside{RouterState: s.Router, MaxQueue: notZero(s.Router.MaxQueue), Uptime: notZero(s.Router.Uptime)},
+		plain: plain(s), Router: routerFromOutside{RouterState: s.Router, MaxQueue: notZero(s.Router.MaxQueue)},
 		Windows: []windowFromOutside{}, Index: indexFromOutside{IndexState: s.Index}, Pods: []podFromOutside{},
 	}
 	for _, w := range s.Windows {
@@ -45,7 +45,7 @@ func (s Snapshot) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-func notZero[T int | float64](v T) *T {
+func notZero(v int) *int {
 	if v == 0 {
 		return nil
 	}
@@ -54,12 +54,12 @@ func notZero[T int | float64](v T) *T {
 
 type routerFromOutside struct {
 	RouterState
-	Uptime   *float64 `json:"uptimeSeconds"`
-	MaxQueue *int     `json:"maxQueue"`
-	Weights  unknown  `json:"weights"`
-	InFlight unknown  `json:"inFlight"`
-	Streams  unknown  `json:"streams"`
-	Dropped  unknown  `json:"dropped"`
+	Uptime   unknown `json:"uptimeSeconds"` // it was seen for so long, which is less
+	MaxQueue *int    `json:"maxQueue"`
+	Weights  unknown `json:"weights"`
+	InFlight unknown `json:"inFlight"`
+	Streams  unknown `json:"streams"`
+	Dropped  unknown `json:"dropped"`
 }
 
 type windowFromOutside struct {

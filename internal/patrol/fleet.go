@@ -2,6 +2,7 @@ package patrol
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -121,9 +122,7 @@ func (f *fleet) askPicker(r *round, s *explain.Snapshot) *view {
 	for i := range r.pickers {
 		if page := r.pickers[i].page; r.pickers[i].err == nil {
 			now.Replicas = append(now.Replicas, metricview.Replica{After: page})
-			for name, port := range page.Ports() {
-				ports[name] = port
-			}
+			maps.Copy(ports, page.Ports())
 		}
 	}
 	if len(now.Replicas) == 0 {
@@ -136,11 +135,8 @@ func (f *fleet) askPicker(r *round, s *explain.Snapshot) *view {
 		}
 		return v
 	}
-	page := now.Replicas[0].After
-	s.Router.Version, s.Router.Uptime = strings.TrimSpace(string(doc.Maker)+" "+page.Version()), r.at.Sub(f.begun).Seconds()
-	if start, known := page.Started(); known {
-		s.Router.Uptime = max(float64(r.at.UnixNano())/1e9-start, 0)
-	}
+	s.Router.Version = strings.TrimSpace(string(doc.Maker) + " " + now.Replicas[0].After.Version())
+	s.Router.Uptime = r.at.Sub(f.begun).Seconds() // that was seen, which rates and rules go by
 	if doc.MaxQueue != nil {
 		s.Router.MaxQueue = int(*doc.MaxQueue)
 	}

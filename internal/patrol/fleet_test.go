@@ -195,7 +195,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	if s.Pods[1].State != explain.PodGone || s.Pods[1].Picks[2] != 4 {
 		t.Errorf("a pod that left with picks in the window: %+v", s.Pods[1])
 	}
-	s = st.after(time.Hour, []string{llmd(picks, map[string]int{"pod-0": 0})}, []string{vllm(0, 1)})
+	st.after(time.Hour, []string{llmd(picks, map[string]int{"pod-0": 0})}, []string{vllm(0, 1)})
 	s = st.after(time.Second, []string{llmd(picks, map[string]int{"pod-0": 0})}, []string{vllm(0, 1)})
 	if len(s.Pods) != 1 || !slices.ContainsFunc(s.Events, func(e explain.FleetEvent) bool { return e.Code == explain.EventLeft && e.Pod == "pod-1" }) {
 		t.Errorf("an hour later: %+v, %+v", s.Pods, s.Events)

@@ -38,6 +38,7 @@ func TestLook(t *testing.T) {
 	}, &token)
 	well := serve(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, vllm(4, 1)) }, &token)
 	broken := serve(t, func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, &token)
+	stranger := serve(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, "up 1\n") }, &token)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +47,7 @@ func TestLook(t *testing.T) {
 	listener.Close()
 
 	p := New(Config{Clock: clock.Wall{}, Pickers: []string{picker}, Engines: []Engine{
-		{"well", well}, {"nobody", nobody}, {"broken", broken}, {"stranger", picker},
+		{"well", well}, {"nobody", nobody}, {"broken", broken}, {"stranger", stranger},
 	}})
 	defer p.Close()
 	if _, err := p.Look(t.Context()); err != nil {
