@@ -138,23 +138,28 @@ func (p *PodSnapshot) storing() int {
 
 // deadIndex: requests were served that change caches, and nobody tells. Where nobody
 // was ever expected to, matches are guesses by design.
-func deadIndex(s *Snapshot) (out []finding) {
-	served, heard := 0, s.Index.LastHeard
+func deadIndex(s *Snapshot) []finding {
+	served := 0
 	for i := range s.Pods {
 		served += s.Pods[i].storing()
 	}
-	expected := heard != nil || s.Index.Streams > 0
-	if expected && served >= silentServed && (heard == nil || *heard > silence) {
-		text := "no pod has ever told what it holds"
-		if heard != nil {
-			text = "no pod has told what it holds for " + ageText(*heard)
-		}
-		evidence := fmt.Sprintf("%s in the last minute should have changed caches", count(served, "request"))
-		if s.Index.Streams > 0 {
-			evidence += fmt.Sprintf("; %d of %s of events are connected", s.Index.Connected, count(s.Index.Streams, "stream"))
-		}
-		return []finding{{code: VerdictIndexDead, key: "i", message: text + ": cache matches are guesses", evidence: []string{evidence}}}
+	heard := s.Index.LastHeard
+	if served < silentServed || heard == nil && s.Index.Streams == 0 || heard != nil && *heard <= silence {
+		return silentPods(s)
 	}
+	text := "no pod has ever told what it holds"
+	if heard != nil {
+		text = "no pod has told what it holds for " + ageText(*heard)
+	}
+	evidence := fmt.Sprintf("%s in the last minute should have changed caches", count(served, "request"))
+	if s.Index.Streams > 0 {
+		evidence += fmt.Sprintf("; %d of %s of events are connected", s.Index.Connected, count(s.Index.Streams, "stream"))
+	}
+	return []finding{{code: VerdictIndexDead, key: "i", message: text + ": cache matches are guesses", evidence: []string{evidence}}}
+}
+
+// silentPods are those whose events have stopped while others tell theirs.
+func silentPods(s *Snapshot) (out []finding) {
 	for _, p := range s.pickable() {
 		st := p.Stream
 		if st == nil || p.CacheSource != sourceEvents || p.storing() < silentServed || st.AgeSeconds != nil && *st.AgeSeconds <= silence {
