@@ -90,6 +90,12 @@ func (s *replaySource) advance(interval time.Duration) {
 
 func (s *replaySource) move(by time.Duration) {
 	s.at = s.at.Add(by)
+	before, after := s.recording.Around(s.at)
+	if !before.IsZero() && !after.IsZero() && s.at.Sub(before) >= lull && after.Sub(s.at) >= lull {
+		if s.at = after; by < 0 {
+			s.at = before.Add(lull)
+		}
+	}
 	if s.at.Before(s.from) {
 		s.at = s.from
 	}
@@ -97,6 +103,10 @@ func (s *replaySource) move(by time.Duration) {
 		s.at = s.until
 	}
 }
+
+// lull is how far from decisions a replay goes. What lies farther from both neighbours,
+// hours perhaps, is left out.
+const lull = time.Minute
 
 // stepTime is how far a step goes in recorded time.
 const stepTime = time.Second

@@ -15,6 +15,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/playback"
 	"github.com/eppctl/eppctl/internal/source"
 	"github.com/eppctl/eppctl/tui"
 )
@@ -98,6 +99,30 @@ func TestLivePace(t *testing.T) {
 		}
 		return n == 4
 	})
+}
+
+// Hours without a decision are not played, and can be stepped across.
+func TestReplayLeavesOutLulls(t *testing.T) {
+	begin := time.Date(2026, 11, 30, 4, 0, 0, 0, time.UTC)
+	late := begin.Add(7 * time.Hour)
+	recording := playback.New([]*explain.Record{{Time: begin}, {Time: begin.Add(time.Second)}, {Time: late}})
+	src := &replaySource{recording: recording, from: begin, until: late, at: begin, speed: 60}
+	src.advance(time.Second)
+	if src.at != begin.Add(time.Minute) {
+		t.Errorf("within a minute of a decision it goes to %v", src.at)
+	}
+	src.advance(time.Second)
+	if src.at != late {
+		t.Errorf("after more than a minute it goes to %v, want the next decision", src.at)
+	}
+	src.Step(-59)
+	if src.at != late.Add(-59*time.Second) {
+		t.Errorf("within a minute before a decision it goes back to %v", src.at)
+	}
+	src.Step(-1)
+	if src.at != begin.Add(time.Minute+time.Second) {
+		t.Errorf("a minute before a decision it goes back to %v", src.at)
+	}
 }
 
 // full is a picker that as many follow as may.

@@ -57,6 +57,19 @@ func (r *Recording) before(t time.Time) int {
 	return n
 }
 
+// Around is when the decisions next to a moment were taken, before and after it; the
+// zero time where there is none.
+func (r *Recording) Around(t time.Time) (before, after time.Time) {
+	n := r.before(t)
+	if n > 0 {
+		before = r.records[n-1].Time
+	}
+	if n < len(r.records) {
+		after = r.records[n].Time
+	}
+	return before, after
+}
+
 // Recent lists the newest decisions of a moment, the newest first.
 func (r *Recording) Recent(t time.Time, limit int) []*explain.Record {
 	n := r.before(t)
