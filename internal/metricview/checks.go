@@ -237,6 +237,10 @@ func (j *judge) compositeScore() Check {
 	return c
 }
 
+// healthWarn is where trouble ceases to be minor: what is above, such as a cache with
+// nothing in it, costs a pod a tie and no more.
+const healthWarn = 0.7
+
 func (j *judge) health() Check {
 	const code, alert = "health", "a pod < 0.3"
 	states := map[string]int{}
@@ -262,10 +266,10 @@ func (j *judge) health() Check {
 	switch {
 	case states[StateOut] > 0:
 		c.Status = Alert
-	case states[StateDegraded] > 0:
+	case *worst.Health < healthWarn:
 		c.Status = Warn
 	}
-	if c.Status != OK {
+	if states[StateOut]+states[StateDegraded] > 0 {
 		c.Saw += fmt.Sprintf("; %s %.2f", worst.Pod, *worst.Health)
 	}
 	return c
