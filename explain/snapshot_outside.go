@@ -14,10 +14,11 @@ func (s *Snapshot) PicksKnown() bool {
 // unknown is null, in the place of a number that is not known.
 type unknown *int
 
-// MarshalJSON writes null for what metrics alone do not tell.
+// MarshalJSON writes null for what metrics alone do not tell, or nobody does.
 func (s Snapshot) MarshalJSON() ([]byte, error) {
 	type plain Snapshot
-	if !s.FromOutside() {
+	nobody := s.Verdict.Code == VerdictUnreachable && len(s.Windows) == 0
+	if !s.FromOutside() && !nobody {
 		return json.Marshal(plain(s))
 	}
 	out := struct {
