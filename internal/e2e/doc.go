@@ -9,6 +9,7 @@
 // program and runs the tests; there is a part of the same form for each program.
 //
 // The pods are servers of the test itself, which answer as the request asks them
-// to. Only TestRealEngine has a real one, with a model of noise: `.ci/e2e vllm`
-// installs it, which is large, and no other run of the tests does.
+// to. Those of TestProxies are simulated ones. Only TestRealEngine has a real one,
+// with a model of noise: `.ci/e2e vllm` installs it, which is large, and no other run
+// of the tests does.
 package e2e
