@@ -111,7 +111,7 @@ func (f *simulateFlags) run(c *cobra.Command, p *program, s *cli.Streams, trace 
 	if err != nil {
 		return usage(err, c)
 	}
-	cfg, options, err := f.prepare(p)
+	cfg, options, err := f.prepare(p, c.Flags().Changed("rate"))
 	if err != nil {
 		return usage(err, c)
 	}
@@ -127,8 +127,8 @@ func (f *simulateFlags) run(c *cobra.Command, p *program, s *cli.Streams, trace 
 	return w.write()
 }
 
-// prepare reads all flags but the trace's.
-func (f *simulateFlags) prepare(p *program) (*simulate.Config, *simulate.ReportOptions, error) {
+// prepare reads all flags but the trace's; rated is whether there is a rate.
+func (f *simulateFlags) prepare(p *program, rated bool) (*simulate.Config, *simulate.ReportOptions, error) {
 	cfg := &simulate.Config{Seed: f.seed, Parallel: f.parallel}
 	options := &simulate.ReportOptions{Windows: f.windows}
 	var problems []error
@@ -148,8 +148,12 @@ func (f *simulateFlags) prepare(p *program) (*simulate.Config, *simulate.ReportO
 		options.SLO, err = simulate.ParseSLO(f.slo)
 		try("slo", err)
 	}
-	cfg.Policies, err = f.readPolicies(p)
-	try("policies", err)
+	base, err := f.readWeights(p)
+	try("config", err)
+	if err == nil {
+		cfg.Policies, err = f.readPolicies(base)
+		try("policies", err)
+	}
 	if err == nil {
 		options.Baseline, err = f.findBaseline(cfg.Policies)
 		try("baseline", err)
@@ -159,7 +163,10 @@ func (f *simulateFlags) prepare(p *program) (*simulate.Config, *simulate.ReportO
 			try(flag, fmt.Errorf("must not be negative, got %d", v))
 		}
 	}
-	if f.rate < 0 || f.rate > 0 && f.scale != 1 {
+	if f.windows == 1 {
+		try("windows", errors.New("of one there is nothing to draw: 2 at least"))
+	}
+	if rated && (!(f.rate > 0) || f.scale != 1) {
 		try("rate", errors.New("must be above 0, and does not go with --scale"))
 	}
 	return cfg, options, errors.Join(problems...)
@@ -183,18 +190,21 @@ func (f *simulateFlags) readProfile() (*simulate.Profile, error) {
 	return simulate.ParseProfile(f.profile, b)
 }
 
-func (f *simulateFlags) readPolicies(p *program) ([]*simulate.Policy, error) {
-	base := score.Default()
-	if f.config != "" {
-		cfg, err := config.Load(f.config)
-		if err != nil {
-			return nil, err
-		}
-		if base, err = cfg.EngineWeights(p.custom); err != nil {
-			return nil, err
-		}
-		base.Custom = nil // custom scorers are not simulated
+// readWeights are the weights that eppctl begins with.
+func (f *simulateFlags) readWeights(p *program) (score.Weights, error) {
+	if f.config == "" {
+		return score.Default(), nil
 	}
+	cfg, err := config.Load(f.config)
+	if err != nil {
+		return score.Weights{}, err
+	}
+	w, err := cfg.EngineWeights(p.custom)
+	w.Custom = nil // custom scorers are not simulated
+	return w, err
+}
+
+func (f *simulateFlags) readPolicies(base score.Weights) ([]*simulate.Policy, error) {
 	var out []*simulate.Policy
 	seen := map[string]bool{}
 	for _, text := range f.policies {

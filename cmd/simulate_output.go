@@ -50,7 +50,9 @@ type policyColumn struct {
 }
 
 var policyColumns = []policyColumn{
-	{cli.Column{Name: "CACHED", Right: true}, "cacheHitRatio", always("%", func(p *simulate.PolicyReport) float64 { return p.CacheHitRatio })},
+	{cli.Column{Name: "CACHED", Right: true}, "cacheHitRatio", func(p *simulate.PolicyReport) (float64, string, bool) {
+		return p.CacheHitRatio, "%", p.PromptTokens > 0
+	}},
 	{cli.Column{Name: "TTFT P50", Right: true}, "ttftSecondsP50", timeOf(ttft, p50)},
 	{cli.Column{Name: "P90", Right: true}, "ttftSecondsP90", timeOf(ttft, p90)},
 	{cli.Column{Name: "P99", Right: true}, "ttftSecondsP99", timeOf(ttft, p99)},
@@ -132,7 +134,11 @@ func (w *simulateWriter) text(printer cli.Printer) error {
 	for _, name := range slices.Sorted(maps.Keys(r.PodsByGPU)) {
 		gpus = append(gpus, fmt.Sprintf("%d %s", r.PodsByGPU[name], name))
 	}
-	fmt.Fprintf(w.Out, "%s: %d requests, %.2f a second, on %s (%s), seed %d\n", cli.Sanitize(r.Trace), r.Requests, r.RequestsPerSecond, strings.Join(gpus, " and "), cli.Sanitize(r.Profile), r.Seed)
+	rate := "all at once"
+	if r.RequestsPerSecond > 0 {
+		rate = fmt.Sprintf("%.2f a second", r.RequestsPerSecond)
+	}
+	fmt.Fprintf(w.Out, "%s: %d requests, %s, on %s (%s), seed %d\n", cli.Sanitize(r.Trace), r.Requests, rate, strings.Join(gpus, " and "), cli.Sanitize(r.Profile), r.Seed)
 	if r.SLO != "" {
 		fmt.Fprintf(w.Out, "good: %s\n", cli.Sanitize(r.SLO))
 	}
@@ -176,36 +182,45 @@ func (w *simulateWriter) differences(printer cli.Printer) error {
 	if len(r.Policies) < 2 {
 		return nil
 	}
+	if !slices.ContainsFunc(r.Policies, func(p simulate.PolicyReport) bool { return p.Difference != nil }) {
+		fmt.Fprintf(w.Out, "\nno differences from %s: too few requests were completed\n", cli.Sanitize(r.Baseline))
+		return nil
+	}
 	fmt.Fprintf(w.Out, "\nless %s, and where 95%% of bootstrap draws lie (shares in points):\n\n", cli.Sanitize(r.Baseline))
 	if w.format == cli.FormatWide {
 		return w.allDifferences(printer)
 	}
-	shown := map[string]string{"cacheHitRatio": "CACHED", "ttftSeconds.p50": "TTFT P50", "ttftSeconds.p90": "TTFT P90", "goodRatio": "GOOD"}
+	shown := []struct{ metric, name string }{{"cacheHitRatio", "CACHED"}, {"ttftSeconds.p50", "TTFT P50"}, {"ttftSeconds.p90", "TTFT P90"}}
+	if r.SLO != "" {
+		shown = append(shown, struct{ metric, name string }{"goodRatio", "GOOD"})
+	}
 	columns := []cli.Column{{Name: "POLICY"}}
-	var rows [][]string
-	for i := range r.Policies {
-		row := []string{r.Policies[i].Policy}
-		for _, d := range r.Policies[i].Difference {
-			if name := shown[d.Metric]; name != "" {
-				row = append(row, difference(d.Metric, d.Value)+between(d))
-				if len(rows) == 0 {
-					columns = append(columns, cli.Column{Name: name, Right: true})
-				}
-			}
-		}
-		if len(row) > 1 {
-			rows = append(rows, row)
-		}
+	for _, c := range shown {
+		columns = append(columns, cli.Column{Name: c.name, Right: true})
 	}
 	table := printer.Table(columns...)
-	for _, row := range rows {
+	for i := range r.Policies {
+		p := &r.Policies[i]
+		if p.Policy == r.Baseline {
+			continue
+		}
+		row := []string{p.Policy}
+		for _, c := range shown {
+			row = append(row, between(p.Difference, c.metric))
+		}
 		table.Row(row...)
 	}
 	return table.Flush()
 }
 
-func between(d simulate.Difference) string {
-	return fmt.Sprintf(" (%s to %s)", difference(d.Metric, d.Low), difference(d.Metric, d.High))
+// between writes the difference in a metric, with its interval.
+func between(all []simulate.Difference, metric string) string {
+	for _, d := range all {
+		if d.Metric == metric {
+			return fmt.Sprintf("%s (%s to %s)", difference(metric, d.Value), difference(metric, d.Low), difference(metric, d.High))
+		}
+	}
+	return cli.Unknown
 }
 
 func (w *simulateWriter) allDifferences(printer cli.Printer) error {

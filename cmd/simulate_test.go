@@ -102,6 +102,39 @@ func TestSimulateReadsTraces(t *testing.T) {
 	}
 }
 
+// Of few requests, and of a policy that completed none, no difference is made up.
+func TestSimulateTellsWhatIsUnknown(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "x.csv")
+	write := func(requests int) {
+		if err := os.WriteFile(trace, []byte("time,input,output\n"+strings.Repeat("0,100,2\n", requests)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	profile := filepath.Join(t.TempDir(), "dead.yaml")
+	if err := os.WriteFile(profile, []byte("blocks: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"simulate", trace, "--policies", "eppctl,random"}
+	write(9)
+	out, _, _ := runTest(t, args...)
+	if !strings.Contains(out, "x.csv: 9 requests, all at once,") || !strings.Contains(out, "no differences from random: too few requests") {
+		t.Errorf("of nine at once:\n%s", out)
+	}
+	write(20)
+	out, _, _ = runTest(t, append(args, "--profile", profile, "--slo", "ttft=1s")...)
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), "eppctl – – – – – – 0.0%") {
+		t.Errorf("nothing completed has figures:\n%s", out)
+	}
+	if last := lastLine(out); strings.Join(strings.Fields(last), " ") != "eppctl – – – 0.0 (0.0 to 0.0)" {
+		t.Errorf("of nothing completed: %s", last)
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
 func TestSimulateShowsProgress(t *testing.T) {
 	if got, want := progressBar(30, 120), "\rsimulating [#######.......................]  25%\x1b[K"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -129,6 +162,10 @@ func TestSimulateRefuses(t *testing.T) {
 		{short("--profile", "llama-9b"), cli.ExitUsage, `--profile: no profile "llama-9b"; there are llama-8b, llama-70b, and no file`},
 		{short("--slo", "e2e=1s"), cli.ExitUsage, `--slo: SLO "e2e=1s": no limit "e2e"`},
 		{short("--rate", "3", "--scale", "2"), cli.ExitUsage, "--rate: must be above 0, and does not go with --scale"},
+		{short("--rate", "0"), cli.ExitUsage, "--rate: must be above 0"},
+		{short("--rate", "nan"), cli.ExitUsage, "--rate: must be above 0"},
+		{short("--config", "nowhere.yaml"), cli.ExitUsage, "--config: open nowhere.yaml"},
+		{short("--windows", "1"), cli.ExitUsage, "--windows: of one there is nothing to draw"},
 		{short("--scale", "0"), cli.ExitUsage, "a factor of 0 on arrivals"},
 		{short("--limit", "-1"), cli.ExitUsage, "--limit: must not be negative"},
 		{short("-o", "xml"), cli.ExitUsage, "unknown output format"},

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 )
@@ -24,7 +25,8 @@ const (
 	leastWindow = 5
 )
 
-// compare adds differences to the baseline.
+// compare adds differences to the baseline, unless there are too few requests to draw
+// from.
 func (r *Runs) compare(out *Report, o ReportOptions) {
 	base := slices.IndexFunc(r.Runs, func(p PolicyRun) bool { return p.Policy.Name == o.Baseline })
 	if base < 0 {
@@ -32,7 +34,10 @@ func (r *Runs) compare(out *Report, o ReportOptions) {
 	}
 	n := len(r.Config.Trace.Requests)
 	windows := cmp.Or(o.Windows, defaultWindows)
-	windows = max(1, min(windows, n/leastWindow))
+	windows = min(windows, n/leastWindow)
+	if windows < 2 {
+		return // nothing to draw from
+	}
 	b := r.samples(base, o.SLO, windows)
 	for i := range r.Runs {
 		if i != base {
@@ -80,9 +85,10 @@ func (r *Runs) samples(run int, slo *SLO, windows int) *sample {
 	return s
 }
 
-// metrics are the values of a sample in which window w counts times[w] times.
+// metrics are the values of a sample in which window w counts times[w] times; NaN where
+// no request was completed.
 func (s *sample) metrics(times []int) []float64 {
-	m := []float64{weigh(s.cached, times) / max(1, weigh(s.input, times))}
+	m := []float64{weigh(s.cached, times) / weigh(s.input, times)}
 	for _, all := range [][]timed{s.ttft, s.e2e} {
 		for _, q := range [...]float64{0.5, 0.9, 0.99} {
 			m = append(m, quantile(all, times, q))
@@ -105,14 +111,15 @@ func weigh(values []float64, times []int) (sum float64) {
 	return sum
 }
 
-// quantile is the nearest rank among sorted values that count times[window] times.
+// quantile is the nearest rank among sorted values that count times[window] times; NaN
+// of none.
 func quantile(sorted []timed, times []int, q float64) float64 {
 	n := 0
 	for _, t := range sorted {
 		n += times[t.window]
 	}
 	if n == 0 {
-		return 0
+		return math.NaN()
 	}
 	want := rank(q, n)
 	for _, t := range sorted {
@@ -123,7 +130,8 @@ func quantile(sorted []timed, times []int, q float64) float64 {
 	return sorted[len(sorted)-1].seconds
 }
 
-// differences compares two samples with the same windows.
+// differences compares two samples with the same windows. What one of them does not
+// have differs from nothing: it is left out.
 func differences(a, b *sample, windows int, seed uint64) []Difference {
 	once := make([]int, windows)
 	for w := range once {
@@ -139,14 +147,20 @@ func differences(a, b *sample, windows int, seed uint64) []Difference {
 		}
 		x, y := a.metrics(times), b.metrics(times)
 		for m := range all {
-			all[m] = append(all[m], x[m]-y[m])
+			if d := x[m] - y[m]; !math.IsNaN(d) {
+				all[m] = append(all[m], d)
+			}
 		}
 	}
 	x, y := a.metrics(once), b.metrics(once)
-	out := make([]Difference, len(all))
+	var out []Difference
 	for m, drawn := range all {
+		n := len(drawn)
+		if n == 0 || math.IsNaN(x[m]-y[m]) {
+			continue
+		}
 		slices.Sort(drawn)
-		out[m] = Difference{Metric: metricNames[m], Value: x[m] - y[m], Low: drawn[rank(0.025, draws)], High: drawn[rank(0.975, draws)]}
+		out = append(out, Difference{Metric: metricNames[m], Value: x[m] - y[m], Low: drawn[rank(0.025, n)], High: drawn[rank(0.975, n)]})
 	}
 	return out
 }

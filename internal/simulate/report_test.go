@@ -143,6 +143,23 @@ func TestDifferencesAreThoseThatThereAre(t *testing.T) {
 	}
 }
 
+// A policy that completed nothing is not sooner than the others.
+func TestNothingDoesNotDiffer(t *testing.T) {
+	slo := &SLO{TTFT: 2 * time.Second}
+	r := fabricated(100, func(int) time.Duration { return 0 })
+	for i := range r.Runs[1].Outcomes {
+		r.Runs[1].Outcomes[i].Ending = Failed
+	}
+	want := []Difference{{Metric: "goodRatio", Value: -1, Low: -1, High: -1}}
+	if diff := cmp.Diff(want, r.Report(ReportOptions{SLO: slo, Baseline: "a"}).Policies[1].Difference); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	few := fabricated(9, func(int) time.Duration { return 0 }).Report(ReportOptions{SLO: slo, Baseline: "a"})
+	if d := few.Policies[1].Difference; d != nil {
+		t.Errorf("nine requests have an interval: %v", d)
+	}
+}
+
 func TestReportOfARun(t *testing.T) {
 	tr := generated(t, "gen:multi-lora:requests=300:rate=10:adapters=3", 1)
 	cfg := fleetOf(t, tr, "a100=2,a10g=1", "eppctl", "random")
