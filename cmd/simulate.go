@@ -275,7 +275,12 @@ func (f *simulateFlags) open(ctx context.Context, s *cli.Streams, name string) (
 		}
 		in = file
 	}
-	begin := bufio.NewReaderSize(in, 1<<16)
+	unpacked, err := source.Decompress(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer unpacked.Close()
+	begin := bufio.NewReaderSize(unpacked, 1<<16)
 	peeked, _ := begin.Peek(1 << 16) // what is not there is not looked at
 	if simulate.IsTrace(peeked) {
 		return simulate.Read(name, begin, f.limit)

@@ -1,8 +1,11 @@
 package cmd
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,7 +86,17 @@ func TestSimulateReadsTraces(t *testing.T) {
 	if err := os.WriteFile(table, []byte("time,input,output,group\n0,100,5,a\n1,200,5,a\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	packed := filepath.Join(dir, "x.csv.gz")
+	var gz bytes.Buffer
+	w := gzip.NewWriter(&gz)
+	if _, err := w.Write([]byte("time,input,output\n0,100,5\n1,200,5\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Close(), os.WriteFile(packed, gz.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ name, trace, want string }{
+		{"packed CSV", packed, ": 2 requests, 1.00 a second"},
 		{"CSV", table, ": 2 requests, 1.00 a second"},
 		{"Mooncake", "../testdata/traces/mooncake-2000.jsonl", ": 10 requests, "},
 		{"decisions", "../testdata/decisions/fleet.jsonl", " requests, "},

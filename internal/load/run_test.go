@@ -83,7 +83,7 @@ func TestRunStopsAtItsLimit(t *testing.T) {
 func TestRunReportsABadTrace(t *testing.T) {
 	g := newGateway(t, fine)
 	result, err := Run(t.Context(), Config{Source: traceOf(t, 1, fmt.Sprintf(line, 0, 1), "{}"), URL: g.URL, Clock: &leaps{now: start}})
-	if err == nil || !strings.Contains(err.Error(), "trace.jsonl:2: input_length") || result.Sent != 1 {
+	if err == nil || !strings.Contains(err.Error(), "trace.jsonl:2: timestamp: missing") || result.Sent != 1 {
 		t.Errorf("error %v, result %+v", err, result)
 	}
 }

@@ -127,11 +127,13 @@ func (t *Trace) read() (*Line, error) {
 
 // ParseLine reads a line. Errors name the field.
 func ParseLine(b []byte) (*Line, error) {
-	l := &Line{}
+	l := &Line{Timestamp: math.NaN()} // which JSON does not have
 	if err := json.Unmarshal(b, l); err != nil {
 		return nil, err
 	}
 	switch {
+	case math.IsNaN(l.Timestamp):
+		return nil, errors.New("timestamp: missing")
 	case !(l.Timestamp >= 0 && l.Timestamp <= math.MaxInt32):
 		return nil, fmt.Errorf("timestamp: must be milliseconds from the start, got %v", l.Timestamp)
 	case l.InputLength < 1 || l.InputLength > maxInput:

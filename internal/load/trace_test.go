@@ -80,6 +80,7 @@ func TestTraceNamesTheLine(t *testing.T) {
 	for _, tc := range []struct{ name, line, want string }{
 		{"no JSON", `{`, "unexpected end"},
 		{"no time", `{"timestamp": -1, "input_length": 1, "output_length": 1, "hash_ids": [1]}`, "timestamp: must be milliseconds from the start, got -1"},
+		{"no timestamp", `{"input_length": 1, "output_length": 1, "hash_ids": [1]}`, "timestamp: missing"},
 		{"a time of years", `{"timestamp": 1e18, "input_length": 1, "output_length": 1, "hash_ids": [1]}`, "timestamp"},
 		{"no input", `{"timestamp": 0, "output_length": 1, "hash_ids": [1]}`, "input_length: must be between 1 and 1048576, got 0"},
 		{"too much output", `{"timestamp": 0, "input_length": 1, "output_length": 1048577, "hash_ids": [1]}`, "output_length"},

@@ -67,6 +67,9 @@ func csvHeader(header []string) (map[string]int, error) {
 			return nil, fmt.Errorf("line 1: neither JSON nor a column that is known: %q; did you mean %s? There are %s",
 				name, nearest.Name(name, csvColumns), strings.Join(csvColumns, ", "))
 		}
+		if _, ok := at[name]; ok {
+			return nil, fmt.Errorf("line 1: column %s stands there twice", name)
+		}
 		at[name] = i
 	}
 	for _, name := range csvColumns[:csvNeeded] {

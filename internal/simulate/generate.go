@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -120,12 +121,25 @@ func (g *generation) read(of *Generator, options string) error {
 		if err != nil || !(v >= 0 && v <= maxTokens) {
 			return fmt.Errorf("%s: want a number from 0 to %d, got %q", key, maxTokens, value)
 		}
+		if err := checkSetting(key, v); err != nil {
+			return err
+		}
 		g.set[key] = v
 	}
-	for _, key := range []string{"requests", "rate", "nat"} {
-		if g.set[key] <= 0 {
-			return fmt.Errorf("%s: must be above 0", key)
-		}
+	return nil
+}
+
+// counts are the settings that tell how many there are of something.
+var counts = []string{"requests", "nat", "systems", "turns", "documents", "adapters", "rank", "size", "again"}
+
+func checkSetting(key string, v float64) error {
+	switch {
+	case key == "rate" && v == 0:
+		return errors.New("rate: must be above 0")
+	case key == "vary" && v > 1:
+		return fmt.Errorf("vary: must be a share from 0 to 1, got %v", v)
+	case slices.Contains(counts, key) && (v < 1 || v != math.Trunc(v)):
+		return fmt.Errorf("%s: must be a whole number above 0, got %v", key, v)
 	}
 	return nil
 }

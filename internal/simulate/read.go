@@ -18,6 +18,10 @@ func Read(name string, r io.Reader, limit int) (*Trace, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if bytes.HasPrefix(begin, byteOrderMark) {
+		begin = begin[len(byteOrderMark):]
+		_, _ = in.Discard(len(byteOrderMark)) // they are buffered
+	}
 	read := readCSV
 	if bytes.HasPrefix(bytes.TrimSpace(begin), []byte("{")) {
 		read = readMooncake

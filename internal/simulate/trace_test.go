@@ -83,6 +83,7 @@ func TestBadTraces(t *testing.T) {
 		{"no number", `{"timestamp": 1, "input_length": "5"}`, "x: line 1: json: cannot unmarshal"},
 		{"no output", "\n" + `{"timestamp": 1, "input_length": 5, "hash_ids": [1]}`, "x: line 2: output_length: must be between 1 and"},
 		{"unknown column", "time,inptu,output\n", `x: line 1: neither JSON nor a column that is known: "inptu"; did you mean input?`},
+		{"column twice", "time,input,output,input\n", "x: line 1: column input stands there twice"},
 		{"missing column", "time,input\n", "x: line 1: no column output; needed are time, input, output"},
 		{"bad time", "time,input,output\n1,2,3\nsoon,2,3\n", `x: line 3: time: must be seconds from the start, got "soon"`},
 		{"bad tokens", "time,input,output\n1,0,3\n", `x: line 2: input: must be tokens from 1 to`},
@@ -120,6 +121,9 @@ time, input, output, group, shared, adapter
 	}
 	if diff := cmp.Diff([]Adapter{{Name: "fr"}}, tr.Adapters); diff != "" {
 		t.Errorf("adapters (-want +got):\n%s", diff)
+	}
+	if _, err := Read("x.csv", strings.NewReader("\ufefftime,input,output\n0,100,1\n"), 0); err != nil {
+		t.Errorf("as spreadsheets begin it: %v", err)
 	}
 	whole, err := Read("x.csv", strings.NewReader("time,input,output,group\n0,100,1,a\n1,300,1,a\n"), 0)
 	if err != nil {
@@ -215,6 +219,9 @@ func TestBadGenerators(t *testing.T) {
 		"gen:chat:turn=3":        `gen:chat:turn=3: no setting "turn": did you mean turns?`,
 		"gen:chat:rate=0":        "gen:chat:rate=0: rate: must be above 0",
 		"gen:rag:document=x":     `gen:rag:document=x: document: want a number from 0 to`,
+		"gen:chat:turns=0":       "gen:chat:turns=0: turns: must be a whole number above 0, got 0",
+		"gen:rag:documents=1.5":  "gen:rag:documents=1.5: documents: must be a whole number above 0, got 1.5",
+		"gen:chat:vary=2":        "gen:chat:vary=2: vary: must be a share from 0 to 1, got 2",
 		"gen:herd:requests=1e6":  "",
 		"gen:chat:requests=9e99": "gen:chat:requests=9e99: requests: want a number",
 	} {
@@ -241,6 +248,9 @@ func TestWhatIsATrace(t *testing.T) {
 	}{
 		{"Mooncake", string(begin), true},
 		{"CSV", "time,input,output\n", true},
+		{"Mooncake without lengths", `{"timestamp": 0, "hash_ids": [1]}`, true},
+		{"CSV of a spreadsheet", "\ufefftime,input,output\n", true},
+		{"CSV with semicolons", "time;input;output\n", true},
 		{"CSV with a comment", "# by hand\ntime,input,output\n", true},
 		{"a decision", `{"apiVersion":"eppctl/v1","kind":"Decision"}`, false},
 		{"a log", "2026-11-30 INFO ready", false},

@@ -14,9 +14,9 @@ import (
 // that of the levels up to 19, and of --long.
 const maxWindow = 128 << 20
 
-// decompress reads a text that may be packed by gzip or zstd, which its first bytes
+// Decompress reads a text that may be packed by gzip or zstd, which its first bytes
 // tell. Nothing is unpacked ahead of being read, so that a bomb costs time alone.
-func decompress(in io.Reader) (io.ReadCloser, error) {
+func Decompress(in io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	magic, _ := buffered.Peek(4) // a shorter text is none of both
 	switch {

@@ -58,7 +58,7 @@ func (s *skips) stranger(err error) {
 // text reads one text to its end.
 func (r *reading) text(ctx context.Context, name string, in io.Reader) error {
 	var s skips
-	unpacked, err := decompress(interruptible{ctx, in})
+	unpacked, err := Decompress(interruptible{ctx, in})
 	if err != nil {
 		s.damage(err)
 		r.conclude(name, &s)
