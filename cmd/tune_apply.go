@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"reflect"
 	"strings"
@@ -51,11 +52,21 @@ func (f *tuneFlags) applyAdvice(ctx context.Context, s *cli.Streams, a *tune.Adv
 	}
 	set, err := client.SetWeights(ctx, a.Suggestion.Weights)
 	if err != nil {
+		if refused(err) { // else they may be in force
+			err = errors.Join(err, os.Remove(file))
+		}
 		return clientError(err)
 	}
 	fmt.Fprintf(s.Err, "in force, generation %d: %s\nthe weights before are in %s; the way back:\n  %s\n", set.Generation,
 		a.Suggestion.Text, cli.Sanitize(file), cli.Sanitize(f.wayBack(file)))
 	return nil
+}
+
+// refused reports whether the picker said that it changes nothing.
+func refused(err error) bool {
+	_, other := errors.AsType[*admin.GenerationError](err)
+	e, request := errors.AsType[*admin.RequestError](err)
+	return other || request && e.Status < http.StatusInternalServerError
 }
 
 func (f *tuneFlags) wayBack(file string) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -108,6 +109,36 @@ func TestTuneAppliesNothingThatItShouldNot(t *testing.T) {
 		}
 		if changed := now.Queue != before.Queue; changed != (c.name == "the first time") {
 			t.Errorf("%s: weights %+v", c.name, now)
+		}
+	}
+}
+
+// A picker that refuses leaves no file, which would be in the way of the next time.
+func TestTuneKeepsNothingWhenItIsRefused(t *testing.T) {
+	w := score.Default()
+	now := explain.RecordWeights(&w)
+	doc := admin.Weights{Document: admin.Document{APIVersion: explain.APIVersion, Kind: "Weights"}, Weights: now}
+	for status, kept := range map[int]bool{http.StatusForbidden: false, http.StatusConflict: false, http.StatusBadGateway: true} {
+		s := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			out.Header().Set("Eppctl-Api", admin.APIVersion)
+			out.Header().Set("Content-Type", "application/json")
+			if r.Method == http.MethodPut {
+				out.WriteHeader(status)
+				return
+			}
+			if err := json.NewEncoder(out).Encode(doc); err != nil {
+				t.Error(err)
+			}
+		}))
+		t.Cleanup(s.Close)
+		f := tuneFlags{save: filepath.Join(t.TempDir(), "before.json")}
+		f.from.servers = []string{s.URL}
+		streams, _, _ := cli.Test()
+		if err := f.applyAdvice(t.Context(), streams, suggested(&w)); err == nil {
+			t.Errorf("%d is no error", status)
+		}
+		if _, err := os.Stat(f.save); (err == nil) != kept {
+			t.Errorf("%d: the file is kept: %v, want %v", status, err == nil, kept)
 		}
 	}
 }
