@@ -220,6 +220,9 @@ func (a *Advice) doubts(t *Traffic) []string {
 	if s.Decisions < fewDecisions {
 		out = append(out, fmt.Sprintf("only %d decisions", s.Decisions))
 	}
+	if n := t.underOthers(); n > 0 {
+		out = append(out, fmt.Sprintf("%d decisions were made under other weights than are in force now: see --since", n))
+	}
 	if t.newest.TimeScale != 0 && t.newest.TimeScale != 1 {
 		out = append(out, "the recorded fleet is itself a simulated one")
 	}

@@ -142,6 +142,8 @@ func TestDoubts(t *testing.T) {
 		{"23 hours", func(a *Advice, _ *Traffic) { a.Traffic.Hours = 23 }, 1},
 		{"few decisions", func(a *Advice, _ *Traffic) { a.Traffic.Decisions = 400 }, 1},
 		{"a simulated clock", func(_ *Advice, t *Traffic) { t.newest.TimeScale = 20 }, 1},
+		{"other weights before", func(_ *Advice, t *Traffic) { t.under = map[string]int{setOf(explain.Weights{Cache: 1}): 7} }, 1},
+		{"the same weights put in force again", func(_ *Advice, t *Traffic) { t.under = map[string]int{setOf(explain.Weights{Generation: 7}): 7} }, 0},
 		{"engines that do not tell", func(a *Advice, _ *Traffic) { a.Traffic.CacheHitRatio = nil }, 1},
 		{"other hits", func(a *Advice, _ *Traffic) { a.ClosedLoop.Before.CacheHitRatio = 0.4 }, 1},
 		{"other times", func(a *Advice, _ *Traffic) { a.ClosedLoop.Before.TTFTP50 = 0.05 }, 1},

@@ -30,8 +30,9 @@ type Traffic struct {
 
 	newest  *explain.Record
 	oldest  time.Time
-	seen    int // replayed, and not passed over
-	others  int // that another policy than the scores took
+	seen    int            // replayed, and not passed over
+	others  int            // that another policy than the scores took
+	under   map[string]int // by weights
 	differ  []Difference
 	differs int
 	tally   tally
@@ -64,7 +65,24 @@ func (e *ReplayError) Error() string {
 
 // NewTraffic knows of no decision yet.
 func NewTraffic() *Traffic {
-	return &Traffic{tally: newTally(), kept: sampled{stride: 1}}
+	return &Traffic{tally: newTally(), kept: sampled{stride: 1}, under: map[string]int{}}
+}
+
+// setOf names weights, whenever they were put in force.
+func setOf(w explain.Weights) string {
+	w.Generation = 0
+	return fmt.Sprint(w)
+}
+
+// underOthers counts decisions under other weights than those of the newest.
+func (t *Traffic) underOthers() int {
+	n := 0
+	for set, decisions := range t.under {
+		if set != setOf(t.newest.Weights) {
+			n += decisions
+		}
+	}
+	return n
 }
 
 // See takes a decision again and looks at it. It fails with [ErrOrigin], for decisions
@@ -95,6 +113,7 @@ func (t *Traffic) See(rec *explain.Record) error {
 		t.others++
 		return nil
 	}
+	t.under[setOf(rec.Weights)]++
 	t.kept.add(in, rec.Request.BlockSize)
 	t.tally.see(rec, in, d)
 	if err := t.records.Add(rec); err != nil {
