@@ -25,7 +25,8 @@ const csvNeeded = 3
 // Requests of a group share the first tokens of their prompts: shared of them, or
 // without that column as many as the shorter one has.
 func readCSV(r io.Reader, c *collector) error {
-	in := csv.NewReader(r)
+	bounded := &allowance{r: r, left: maxLine}
+	in := csv.NewReader(bounded)
 	in.ReuseRecord, in.TrimLeadingSpace, in.Comment = true, true, '#'
 	header, err := in.Read()
 	if errors.Is(err, io.EOF) {
@@ -39,6 +40,7 @@ func readCSV(r io.Reader, c *collector) error {
 		return err
 	}
 	for n := uint64(1); ; n++ {
+		bounded.left = maxLine
 		fields, err := in.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -56,6 +58,22 @@ func readCSV(r io.Reader, c *collector) error {
 			return err
 		}
 	}
+}
+
+// allowance reads so many bytes: a record, which may go on over lines, is held in memory.
+type allowance struct {
+	r    io.Reader
+	left int
+}
+
+// Read implements [io.Reader].
+func (a *allowance) Read(p []byte) (int, error) {
+	if a.left <= 0 {
+		return 0, fmt.Errorf("a record is longer than %d bytes", maxLine)
+	}
+	n, err := a.r.Read(p[:min(len(p), a.left)])
+	a.left -= n
+	return n, err
 }
 
 // csvHeader finds the columns.

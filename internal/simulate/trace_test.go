@@ -88,6 +88,7 @@ func TestBadTraces(t *testing.T) {
 		{"bad time", "time,input,output\n1,2,3\nsoon,2,3\n", `x: line 3: time: must be seconds from the start, got "soon"`},
 		{"bad tokens", "time,input,output\n1,0,3\n", `x: line 2: input: must be tokens from 1 to`},
 		{"ragged", "time,input,output\n1,2\n", "x: record on line 2: wrong number of fields"},
+		{"a quote that does not end", "time,input,output\n1,2,\"" + strings.Repeat("x\n", maxLine), "x: a record is longer than"},
 		{"for ever", "time,input,output\n0,2,3\n2147483647,2,3\n", "x: it lasts"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
