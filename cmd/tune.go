@@ -237,9 +237,18 @@ func (f *tuneFlags) advise(c *cobra.Command, p *program, s *cli.Streams, args []
 	}
 	advice, err := traffic.Advise(c.Context(), options)
 	if e, ok := errors.AsType[*tune.ReplayError](err); ok {
-		return nil, cli.WithHint(err, cli.ExitError, "no advice is given; see one of them with 'eppctl explain "+e.First[0].DecisionID+"'")
+		return nil, cli.WithHint(err, cli.ExitError, "no advice is given; see one of them with '"+f.explaining(e.First[0].DecisionID)+"'")
 	}
 	return advice, cli.Interrupted(c.Context(), err)
+}
+
+// explaining is the command that explains a decision from where it was read.
+func (f *tuneFlags) explaining(id string) string {
+	args := []string{"eppctl", "explain", id}
+	if f.from.file != "" {
+		args = append(args, "-f", f.from.file)
+	}
+	return shellLine(args)
 }
 
 func (f *tuneFlags) fromSource(ctx context.Context, s *cli.Streams, t *tune.Traffic) error {

@@ -16,10 +16,11 @@ type Slope struct {
 // Gradient is the derivative of the score by each built-in input. The queue's
 // holds while the depth is below maxQueue, beyond it is 0.
 func Gradient(w *Weights) [NumFactors]Slope {
+	// 0 - 0 is 0, and not -0.
 	return [NumFactors]Slope{
 		{factorNames[CacheMatch], w.Cache, "match ratio"},
-		{factorNames[Load], -w.Load, "load ratio"},
-		{factorNames[QueueDepth], -w.Queue / float64(w.MaxQueue), "request"},
+		{factorNames[Load], 0 - w.Load, "load ratio"},
+		{factorNames[QueueDepth], (0 - w.Queue) / float64(w.MaxQueue), "request"},
 		{factorNames[Health], w.Health, "health score"},
 		{factorNames[AdapterMatch], w.Adapter, "adapter loaded"},
 	}

@@ -32,6 +32,14 @@ func TestGradient(t *testing.T) {
 	}
 }
 
+func TestGradientOfNoWeightIsNothing(t *testing.T) {
+	for _, slope := range score.Gradient(&score.Weights{Cache: 1, MaxQueue: 1}) {
+		if math.Signbit(slope.PerUnit) {
+			t.Errorf("%s: %v", slope.Factor, slope.PerUnit)
+		}
+	}
+}
+
 // The gradient is what the engine does, not only what the formula says.
 func TestGradientIsTheEnginesOwn(t *testing.T) {
 	w := score.Default()
