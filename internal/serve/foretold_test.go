@@ -246,12 +246,16 @@ func TestForetoldWithEviction(t *testing.T) {
 	}
 }
 
-// known fails unless what is known of each pod is what it has in its cache.
+// known fails unless what is known of each pod is what it has in its cache. That the
+// very last events of a pod were lost, nobody can know yet.
 func (f *foretelling) known() {
 	f.t.Helper()
-	f.applied()
+	aware := f.applied()
 	for _, v := range f.server.pool.Views() {
 		s, pod := &v.Streams[0], f.pod(v.State.Pod)
+		if !aware[pod.Name] {
+			continue
+		}
 		if s.Blocks != pod.BlocksCached || s.TreeBlocks != pod.BlocksCached {
 			f.t.Errorf("%s has %d blocks; %d are known, %d of them in the tree", pod.Name, pod.BlocksCached, s.Blocks, s.TreeBlocks)
 		}
