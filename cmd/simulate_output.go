@@ -51,7 +51,10 @@ type policyColumn struct {
 
 var policyColumns = []policyColumn{
 	{cli.Column{Name: "CACHED", Right: true}, "cacheHitRatio", func(p *simulate.PolicyReport) (float64, string, bool) {
-		return p.CacheHitRatio, "%", p.PromptTokens > 0
+		if p.CacheHitRatio == nil {
+			return 0, "%", false
+		}
+		return *p.CacheHitRatio, "%", true
 	}},
 	{cli.Column{Name: "TTFT P50", Right: true}, "ttftSecondsP50", timeOf(ttft, p50)},
 	{cli.Column{Name: "P90", Right: true}, "ttftSecondsP90", timeOf(ttft, p90)},

@@ -81,12 +81,12 @@ func TestProxies(t *testing.T) {
 			got, want := sendTrace(t, &p, trace), simulated[p.policy]
 			fmt.Fprintf(&table, "| %s | `%s` | %.1f %% | %.0f ms | %.0f ms | %d | `%s` | %.1f %% | %.0f ms | %.0f ms |\n",
 				p.name, oneLine(p.method), 100*got.hit(), 1000*got.quantile(0.5), 1000*got.quantile(0.99), got.failures,
-				p.policy, 100*want.CacheHitRatio, 1000*want.TTFT.P50, 1000*want.TTFT.P99)
+				p.policy, 100**want.CacheHitRatio, 1000*want.TTFT.P50, 1000*want.TTFT.P99)
 			if got.failures > 0 {
 				t.Errorf("%d of %d requests failed, the first one: %v", got.failures, run.requests, got.err)
 			}
-			if math.Abs(got.hit()-want.CacheHitRatio) > run.margin {
-				t.Errorf("cache hit ratio %.3f, simulated %.3f", got.hit(), want.CacheHitRatio)
+			if math.Abs(got.hit()-*want.CacheHitRatio) > run.margin {
+				t.Errorf("cache hit ratio %.3f, simulated %.3f", got.hit(), *want.CacheHitRatio)
 			}
 		})
 	}

@@ -141,8 +141,8 @@ func TestAffinityFollowsFromCaches(t *testing.T) {
 		t.Errorf("turns that stay: eppctl %.2f, sticky %.2f, least-connections %.2f", eppctl, sticky, least)
 	}
 	r := runs.Report(ReportOptions{}).Policies
-	if r[0].CacheHitRatio < r[2].CacheHitRatio+0.15 {
-		t.Errorf("cached: eppctl %.3f, least-connections %.3f", r[0].CacheHitRatio, r[2].CacheHitRatio)
+	if *r[0].CacheHitRatio < *r[2].CacheHitRatio+0.15 {
+		t.Errorf("cached: eppctl %.3f, least-connections %.3f", *r[0].CacheHitRatio, *r[2].CacheHitRatio)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestHashesMindTheSpelling(t *testing.T) {
 		tr := generated(t, "gen:rag:requests=600:rate=2:documents=20:uris=1:systems=20:vary="+vary, 1)
 		ratios := map[string]float64{}
 		for _, p := range mustRun(t, fleetOf(t, tr, "8", "uri-hash", "consistent-hash:bytes=4096", "eppctl")).Report(ReportOptions{}).Policies {
-			ratios[p.Policy] = p.CacheHitRatio
+			ratios[p.Policy] = *p.CacheHitRatio
 		}
 		return ratios
 	}

@@ -66,5 +66,5 @@ func hitRatio(t *testing.T, trace *Trace, ring *record.Ring) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runs.Report(ReportOptions{}).Policies[0].CacheHitRatio
+	return *runs.Report(ReportOptions{}).Policies[0].CacheHitRatio
 }

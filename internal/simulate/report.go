@@ -35,10 +35,11 @@ type PolicyReport struct {
 	Refused   int    `json:"refused"`  // longer than the pod can serve
 	Failed    int    `json:"failed"`   // on a pod that died
 
-	PromptTokens  int     `json:"promptTokens"` // of completed requests
-	CachedTokens  int     `json:"cachedTokens"`
-	OutputTokens  int     `json:"outputTokens"`
-	CacheHitRatio float64 `json:"cacheHitRatio"` // by tokens
+	PromptTokens int `json:"promptTokens"` // of completed requests
+	CachedTokens int `json:"cachedTokens"`
+	OutputTokens int `json:"outputTokens"`
+	// CacheHitRatio is by tokens; null when no prompt was computed.
+	CacheHitRatio *float64 `json:"cacheHitRatio"`
 
 	TTFT *Quantiles `json:"ttftSeconds,omitempty"`
 	E2E  *Quantiles `json:"e2eSeconds,omitempty"`
@@ -66,12 +67,12 @@ type PolicyReport struct {
 
 // A PodReport is what one pod did.
 type PodReport struct {
-	Pod           string  `json:"pod"`
-	GPU           string  `json:"gpu"`
-	Requests      int     `json:"requests"`
-	BusySeconds   float64 `json:"busySeconds"`
-	CacheHitRatio float64 `json:"cacheHitRatio"`
-	QueueMax      int     `json:"queueMax"`
+	Pod           string   `json:"pod"`
+	GPU           string   `json:"gpu"`
+	Requests      int      `json:"requests"`
+	BusySeconds   float64  `json:"busySeconds"`
+	CacheHitRatio *float64 `json:"cacheHitRatio"` // null without prompts
+	QueueMax      int      `json:"queueMax"`
 }
 
 // Quantiles of a time in seconds, by nearest rank.
@@ -120,7 +121,7 @@ func (r *Runs) policy(run *PolicyRun, slo *SLO) PolicyReport {
 		p.addPod(&run.Pods[i], run.End)
 	}
 	p.LoadMaxOverMean, p.LoadGini = spread(run.Pods)
-	p.CacheHitRatio = ratio(float64(p.CachedTokens), float64(p.PromptTokens))
+	p.CacheHitRatio = cachedShare(p.CachedTokens, p.PromptTokens)
 	p.ThroughputRequests = ratio(float64(p.Completed), p.DurationSeconds)
 	p.ThroughputTokens = ratio(float64(p.OutputTokens), p.DurationSeconds)
 	if slo != nil {
@@ -163,7 +164,7 @@ func (r *Runs) count(p *PolicyReport, run *PolicyRun, slo *SLO) (good int) {
 func (p *PolicyReport) addPod(d *PodRun, end time.Duration) {
 	p.PerPod = append(p.PerPod, PodReport{
 		Pod: d.Name, GPU: d.GPU.Name, Requests: d.Requests, BusySeconds: d.Busy.Seconds(),
-		CacheHitRatio: ratio(float64(d.Cached), float64(d.Input)), QueueMax: d.QueueMax,
+		CacheHitRatio: cachedShare(d.Cached, d.Input), QueueMax: d.QueueMax,
 	})
 	p.QueueMax = max(p.QueueMax, d.QueueMax)
 	p.Preemptions += d.Preemptions
@@ -179,6 +180,14 @@ func ratio(a, b float64) float64 {
 		return 0
 	}
 	return a / b
+}
+
+// cachedShare is the share of prompt tokens that were cached; nil without a prompt.
+func cachedShare(cached, prompt int) *float64 {
+	if prompt == 0 {
+		return nil
+	}
+	return new(float64(cached) / float64(prompt))
 }
 
 // quantiles sorts the times; nil for none.

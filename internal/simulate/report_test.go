@@ -154,6 +154,9 @@ func TestNothingDoesNotDiffer(t *testing.T) {
 	if diff := cmp.Diff(want, r.Report(ReportOptions{SLO: slo, Baseline: "a"}).Policies[1].Difference); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if hit := r.Report(ReportOptions{}).Policies[1].CacheHitRatio; hit != nil {
+		t.Errorf("of no prompt %v was cached", *hit)
+	}
 	few := fabricated(9, func(int) time.Duration { return 0 }).Report(ReportOptions{SLO: slo, Baseline: "a"})
 	if d := few.Policies[1].Difference; d != nil {
 		t.Errorf("nine requests have an interval: %v", d)

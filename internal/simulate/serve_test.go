@@ -107,8 +107,8 @@ func TestSameHitsAsServed(t *testing.T) {
 	var got, random float64
 	for cfg.Seed = range uint64(seeds) {
 		policies := mustRun(t, cfg).Report(ReportOptions{}).Policies
-		got += policies[0].CacheHitRatio / seeds
-		random += policies[1].CacheHitRatio / seeds
+		got += *policies[0].CacheHitRatio / seeds
+		random += *policies[1].CacheHitRatio / seeds
 	}
 	want := served(t, path)
 	t.Logf("cached: %.4f served, %.4f simulated; at random %.4f", want, got, random)

@@ -85,7 +85,12 @@ func (r *row) markdown() string {
 		"`" + r[middle].Policy + "`",
 		r.cell(func(p *simulate.PolicyReport) string { return fmt.Sprintf("%.1f", 100**p.GoodRatio) }),
 		r.lead(),
-		r.cell(func(p *simulate.PolicyReport) string { return fmt.Sprintf("%.1f", 100*p.CacheHitRatio) }),
+		r.cell(func(p *simulate.PolicyReport) string {
+			if p.CacheHitRatio == nil {
+				return "–"
+			}
+			return fmt.Sprintf("%.1f", 100**p.CacheHitRatio)
+		}),
 		ttft(func(q *simulate.Quantiles) float64 { return q.P50 }),
 		ttft(func(q *simulate.Quantiles) float64 { return q.P99 }),
 		r.cell(func(p *simulate.PolicyReport) string { return fmt.Sprintf("%.2f", p.LoadMaxOverMean) }),
