@@ -105,6 +105,7 @@ func Generate(text string, seed uint64, limit int) (*Trace, error) {
 // read sets the settings.
 func (g *generation) read(of *Generator, options string) error {
 	var keys []string
+	given := map[string]bool{}
 	for _, s := range of.Settings {
 		g.set[s.Key] = s.Value
 		keys = append(keys, s.Key)
@@ -117,6 +118,10 @@ func (g *generation) read(of *Generator, options string) error {
 		if _, ok := g.set[key]; !ok {
 			return fmt.Errorf("no setting %q: did you mean %s? There are %s", key, nearest.Name(key, keys), strings.Join(keys, ", "))
 		}
+		if given[key] {
+			return fmt.Errorf("%s is given twice", key)
+		}
+		given[key] = true
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(v >= 0 && v <= maxTokens) {
 			return fmt.Errorf("%s: want a number from 0 to %d, got %q", key, maxTokens, value)

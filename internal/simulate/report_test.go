@@ -78,10 +78,11 @@ func TestSLO(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"ttft=fast": `SLO "ttft=fast": ttft: want a time as 2s or 50ms, got "fast"`,
-		"ttft=1s+x": `SLO "ttft=1s+x": ttft: want a number above 0 before x, got "x"`,
-		"e2e=1s":    `SLO "e2e=1s": no limit "e2e"; there are ttft and tpot, as in ttft=2s,tpot=50ms`,
-		"tpot=-1s":  `SLO "tpot=-1s": tpot: want a time as 2s or 50ms, got "-1s"`,
+		"ttft=2s,ttft=3s": `SLO "ttft=2s,ttft=3s": ttft is given twice`,
+		"ttft=fast":       `SLO "ttft=fast": ttft: want a time as 2s or 50ms, got "fast"`,
+		"ttft=1s+x":       `SLO "ttft=1s+x": ttft: want a number above 0 before x, got "x"`,
+		"e2e=1s":          `SLO "e2e=1s": no limit "e2e"; there are ttft and tpot, as in ttft=2s,tpot=50ms`,
+		"tpot=-1s":        `SLO "tpot=-1s": tpot: want a time as 2s or 50ms, got "-1s"`,
 	} {
 		if _, err := ParseSLO(text); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)

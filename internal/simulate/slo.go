@@ -20,9 +20,13 @@ type SLO struct {
 
 // ParseSLO reads limits as "ttft=2s,tpot=50ms" or "ttft=5s+2x".
 func ParseSLO(text string) (*SLO, error) {
-	s := &SLO{Text: text}
+	s, given := &SLO{Text: text}, map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if given[key] {
+			return nil, fmt.Errorf("SLO %q: %s is given twice", text, key)
+		}
+		given[key] = true
 		var err error
 		switch key {
 		case "ttft":

@@ -218,6 +218,7 @@ func TestBadGenerators(t *testing.T) {
 	for text, want := range map[string]string{
 		"gen:chats":              `no generator "chats"; there are gen:chat, gen:rag, gen:agents, gen:multi-lora, gen:herd`,
 		"gen:chat:turn=3":        `gen:chat:turn=3: no setting "turn": did you mean turns?`,
+		"gen:chat:rate=5:rate=6": "gen:chat:rate=5:rate=6: rate is given twice",
 		"gen:chat:rate=0":        "gen:chat:rate=0: rate: must be above 0",
 		"gen:rag:document=x":     `gen:rag:document=x: document: want a number from 0 to`,
 		"gen:chat:turns=0":       "gen:chat:turns=0: turns: must be a whole number above 0, got 0",
