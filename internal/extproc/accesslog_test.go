@@ -289,6 +289,7 @@ func TestDrain(t *testing.T) {
 		f := s.open(t, fullDuplex, fullDuplex)
 		f.send(post(), requestBody(chatBody[:9], false))
 		s.Drain()
+		synctest.Wait() // before the client ends it
 		if _, err := log.CloseAndRecv(); err == nil {
 			t.Error("the log's stream ended well")
 		}
