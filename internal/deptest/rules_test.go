@@ -146,6 +146,7 @@ var rules = []rule{
 			"golang.org/x/sync/...",                 // errgroup
 			"google.golang.org/grpc/...",            // ext_proc, health
 			"google.golang.org/protobuf/...",        // their messages, the delimited exposition format
+			"k8s.io/...",                            // the API of Kubernetes; internal/kube alone
 			"sigs.k8s.io/yaml", "go.yaml.in/...",    // strict configuration, line numbers
 		},
 		direct:  true,

@@ -1,0 +1,108 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/eppctl/eppctl/internal/buildinfo"
+)
+
+// Settings say which cluster is meant and who asks. They are kubectl's flags of the
+// same names, but for KubeServer, whose flag is --kube-server; "" is not given.
+type Settings struct {
+	Kubeconfig, Context, Cluster, User, Namespace   string
+	KubeServer, TLSServerName, CertificateAuthority string
+	Insecure                                        bool // no check of the server's certificate
+	Token, ClientCertificate, ClientKey             string
+	As, AsUID                                       string
+	AsGroups                                        []string
+	RequestTimeout                                  time.Duration // of one request that is no watch; 0 = none
+}
+
+// Cluster is a connection to an API server. It is safe for concurrent use.
+type Cluster struct {
+	// Namespace is the one that was given, else the context's, else the pod's own,
+	// else "default".
+	Namespace string
+	// Context is the kubeconfig's, "" in a cluster.
+	Context string
+	// NamespaceGiven: the namespace was given, it is not a default.
+	NamespaceGiven bool
+
+	config *rest.Config
+}
+
+// NoConfigError says that nothing tells where a cluster is.
+type NoConfigError struct{ Err error }
+
+// Error implements error.
+func (e *NoConfigError) Error() string { return "no cluster is known: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *NoConfigError) Unwrap() error { return e.Err }
+
+// Connect finds the cluster as kubectl does: the file of --kubeconfig, else those of
+// $KUBECONFIG, else ~/.kube/config, and in a pod without any of them its service
+// account. Nothing is asked yet. The error is a [*NoConfigError] when there is none.
+func Connect(s Settings) (*Cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = s.Kubeconfig
+	rules.WarnIfAllMissing = false
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, s.overrides())
+	config, err := loader.ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err), errors.Is(err, rest.ErrNotInCluster):
+		return nil, &NoConfigError{errors.New("there is no kubeconfig, and this is no pod")}
+	case err != nil:
+		if os.IsNotExist(err) {
+			return nil, &NoConfigError{err}
+		}
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	c := &Cluster{config: config}
+	if c.Namespace, c.NamespaceGiven, err = loader.Namespace(); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	c.NamespaceGiven = s.Namespace != ""
+	if raw, err := loader.RawConfig(); err == nil {
+		c.Context = raw.CurrentContext
+		if s.Context != "" {
+			c.Context = s.Context
+		}
+	}
+	config.UserAgent = "eppctl/" + buildinfo.Read().Version
+	config.QPS, config.Burst = -1, -1 // the server has its own fairness; what is asked here is bounded by what is watched
+	config.Timeout = s.RequestTimeout
+	return c, nil
+}
+
+func (s *Settings) overrides() *clientcmd.ConfigOverrides {
+	return &clientcmd.ConfigOverrides{
+		CurrentContext: s.Context,
+		Context:        clientcmdapi.Context{Cluster: s.Cluster, AuthInfo: s.User, Namespace: s.Namespace},
+		ClusterInfo: clientcmdapi.Cluster{
+			Server: s.KubeServer, TLSServerName: s.TLSServerName, CertificateAuthority: s.CertificateAuthority, InsecureSkipTLSVerify: s.Insecure,
+		},
+		AuthInfo: clientcmdapi.AuthInfo{
+			Token: s.Token, ClientCertificate: s.ClientCertificate, ClientKey: s.ClientKey,
+			Impersonate: s.As, ImpersonateUID: s.AsUID, ImpersonateGroups: s.AsGroups,
+		},
+	}
+}
+
+// Server is the API server's URL.
+func (c *Cluster) Server() string { return c.config.Host }
+
+// String is what a command says of where it looks.
+func (c *Cluster) String() string {
+	if c.Context == "" {
+		return "cluster " + c.Server()
+	}
+	return "context " + c.Context
+}

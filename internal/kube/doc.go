@@ -1,0 +1,12 @@
+// Package kube is everything that is said to a Kubernetes API server. Nothing else
+// in this module knows of client-go.
+//
+// The one idea: a [Cluster] is a connection whose requests are few and named: each
+// group of the API that is used has its own small REST client, and the objects that
+// are read are cut down to the fields that count ([InferencePool], [InferenceModel],
+// [InferenceModelRewrite] are ours, the rest is k8s.io/api). The typed clientset and
+// the informer factories would be three times the size of the rest of the program.
+//
+// It does not decide anything: what a pool's pods mean is for internal/pool, what a
+// model's name stands for is for internal/naming.
+package kube
