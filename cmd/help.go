@@ -25,7 +25,7 @@ func flagGroup(c *cobra.Command, heading string, register func(*pflag.FlagSet)) 
 	fs := pflag.NewFlagSet(heading, pflag.ContinueOnError)
 	fs.SortFlags = false
 	register(fs)
-	fs.VisitAll(func(f *pflag.Flag) { f.Annotations = map[string][]string{headingKey: {heading}} })
+	fs.VisitAll(func(f *pflag.Flag) { _ = fs.SetAnnotation(f.Name, headingKey, []string{heading}) }) // fails only for a flag that is not there
 	c.Flags().SortFlags = false
 	c.Flags().AddFlagSet(fs)
 }
