@@ -198,13 +198,17 @@ func (p *Pool) Drain(pod string, drained bool) (found bool) {
 			continue
 		}
 		found = true
-		switch v := &e.vitals; {
-		case !drained:
-			v.drained = never
-		case v.drained == never:
-			v.drained = now
-		}
+		e.drain(drained, now)
 		e.arrange(now, p.cfg.Limits)
 	}
 	return found
+}
+
+func (e *endpoint) drain(drained bool, now instant) {
+	switch v := &e.vitals; {
+	case !drained:
+		v.drained = never
+	case v.drained == never:
+		v.drained = now
+	}
 }

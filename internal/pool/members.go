@@ -47,8 +47,9 @@ func (s *slots) takeAll(n int) (taken []prefix.Slot, ok bool) {
 func (s *slots) give(slot prefix.Slot) { s.free = append(s.free, slot.Index) }
 
 // Set makes the pool hold exactly these members. Endpoints that stay keep their
-// state and requests; those that leave lose their blocks at once and are
-// remembered until their last request has ended. Decisions go on meanwhile.
+// state and requests; those that leave, or are another instance now, lose their
+// blocks at once, and their requests are remembered until the last one has ended.
+// Decisions go on meanwhile.
 func (p *Pool) Set(members []Member) error {
 	if err := check(members); err != nil {
 		return err
@@ -75,17 +76,17 @@ func (p *Pool) Set(members []Member) error {
 	return nil
 }
 
-// removeAllBut takes out the endpoints that are not among the members, and
-// returns their slots. From then on no decision sees them.
+// removeAllBut takes out the endpoints that are not among the members, or not the
+// same instance, and returns their slots. From then on no decision sees them.
 func (p *Pool) removeAllBut(members []Member) (released []prefix.Slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	want := make(map[key]bool, len(members))
+	want := make(map[key]string, len(members))
 	for _, m := range members {
-		want[m.key()] = true
+		want[m.key()] = m.Instance
 	}
 	for k, e := range p.byKey {
-		if !want[k] {
+		if instance, stays := want[k]; !stays || instance != e.member.Instance {
 			p.remove(e)
 			released = append(released, e.slot)
 			if e.assumed != nil {
@@ -204,6 +205,9 @@ func (p *Pool) admit(m Member, at places, addresses []string) {
 	}
 	if m.NotReady && !e.member.NotReady {
 		p.lapse(e)
+	}
+	if m.Drained != e.member.Drained {
+		e.drain(m.Drained, p.now())
 	}
 	e.member = m
 	e.base = score.NewPod(m.Name, m.Address)

@@ -18,7 +18,8 @@ import (
 const MaxEndpoints = 4096
 
 // Member is an endpoint as its discovery describes it. Name and Address
-// together identify it: a pod that comes back under both keeps its requests.
+// together identify it: a pod that comes back under both keeps its requests, also
+// as another Instance.
 type Member struct {
 	Name        string // the pod's name
 	Address     string // host:port
@@ -27,6 +28,9 @@ type Member struct {
 	Annotations map[string]string
 	NotReady    bool
 	Terminating bool
+	// Drained keeps new requests from it as [Pool.Drain] does, from when it is set
+	// until it is no longer.
+	Drained bool
 	// MaxRunning is how many requests the engine runs at once; 0 = not known.
 	MaxRunning int
 	// Engine is "vllm", "sglang" or "trtllm"; "" = by its label, else by its page.
@@ -36,6 +40,12 @@ type Member struct {
 	// Events is where its KV events are, and Replay where missed ones can be had, as
 	// tcp://host:port; "" for Events = it is found out, [EventsOff] = not wanted.
 	Events, Replay string
+	// Pool is the InferencePool that it is in, as "namespace/name"; "" outside of a
+	// cluster.
+	Pool string
+	// Instance tells processes apart that are behind one name and address, one after
+	// the other. When it changes, all that was learned of the endpoint is forgotten.
+	Instance string
 
 	inPool bool
 }

@@ -546,6 +546,56 @@ func TestMembership(t *testing.T) {
 			t.Errorf("%d in flight at the end", p.InFlight())
 		}
 	})
+	t.Run("another instance is forgotten but for its requests", func(t *testing.T) {
+		p, tree := newPool(t, "a")
+		prompt := blocks(3)
+		p.send(t, &report.Report{Pod: "a", Epoch: 1, Seq: 1, Full: true, Chains: chain(prompt)})
+		p.scrape("a", page())
+		r := new(Reservation)
+		if _, chosen, _ := p.Choose(nil, &Query{}, decider{t}, r); chosen != 0 {
+			t.Fatal("not chosen")
+		}
+		before := p.target("a").ID
+		m := members("a")
+		m[0].Instance = "b1c2/1"
+		if err := p.Set(m); err != nil {
+			t.Fatal(err)
+		}
+		s := p.state(t, "a")
+		if got := matched(p, tree, prompt, "a"); got != 0 || s.Cache.State != score.Unknown || s.Waiting.State != score.Unknown {
+			t.Errorf("%v blocks, cache %v, waiting %v are left of the former instance", got, s.Cache.State, s.Waiting.State)
+		}
+		if s.InFlight != 1 || p.InFlight() != 1 {
+			t.Errorf("%d of %d requests in flight there, want 1 of 1", s.InFlight, p.InFlight())
+		}
+		if id := p.target("a").ID; id == before {
+			t.Error("answers of the former instance would be taken for the new one's")
+		}
+		r.Release()
+		if p.InFlight() != 0 {
+			t.Errorf("%d in flight at the end", p.InFlight())
+		}
+	})
+	t.Run("a member is drained as long as it is said to be", func(t *testing.T) {
+		p, _ := newPool(t, "a")
+		m := members("a")
+		for _, drained := range []bool{true, false} {
+			m[0].Drained = drained
+			if err := p.Set(m); err != nil {
+				t.Fatal(err)
+			}
+			if s := p.state(t, "a"); (s.Health.Source == score.SourceManual && s.Health.Value == 0) != drained {
+				t.Errorf("drained %t: health %v", drained, s.Health)
+			}
+		}
+		p.Drain("a", true)
+		if err := p.Set(m); err != nil { // says nothing new
+			t.Fatal(err)
+		}
+		if s := p.state(t, "a"); s.Health.Source != score.SourceManual {
+			t.Errorf("an operator's drain was undone: health %v", s.Health)
+		}
+	})
 	t.Run("a subset restricts, by port as well", func(t *testing.T) {
 		p, _ := newPool(t, "a", "b")
 		states, _ := p.States(nil, &Query{Subset: map[string]bool{"127.0.0.1:8001": false}})
