@@ -1,0 +1,131 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/eppctl/eppctl/internal/naming"
+)
+
+// Rules are what models and rewrites say of the names that clients use, for the
+// given pools. What refers to another pool is left out; what can't be followed is
+// there, and says why.
+func Rules(models []*InferenceModel, rewrites []*InferenceModelRewrite, pools []Name) []naming.Rule {
+	var rules []naming.Rule
+	for _, m := range models {
+		if pool, ours := poolOf(m.Namespace, &m.Spec.PoolRef, pools); ours {
+			rules = append(rules, m.rule(pool))
+		}
+	}
+	for _, w := range rewrites {
+		if pool, ours := poolOf(w.Namespace, w.Spec.PoolRef, pools); ours {
+			rules = append(rules, w.rules(pool)...)
+		}
+	}
+	return rules
+}
+
+// poolOf is the pool that a resource refers to; "" is every pool. A reference is to
+// a pool of the resource's own namespace.
+func poolOf(namespace string, ref *ObjectRef, pools []Name) (pool string, ours bool) {
+	if ref == nil {
+		return "", slices.ContainsFunc(pools, func(p Name) bool { return p.Namespace == namespace })
+	}
+	name := Name{namespace, ref.Name}
+	return name.String(), (ref.Kind == "" || ref.Kind == "InferencePool") && slices.Contains(pools, name)
+}
+
+func (m *InferenceModel) rule(pool string) naming.Rule {
+	r := naming.Rule{
+		Source: "InferenceModel " + m.Namespace + "/" + m.Name, Created: m.CreationTimestamp.UTC(), Older: true,
+		Model: m.Spec.ModelName, Pool: pool, Criticality: m.Spec.Criticality,
+	}
+	if r.Unusable = checkName("modelName", r.Model); r.Unusable != "" {
+		r.Model = ""
+	}
+	for _, t := range m.Spec.TargetModels {
+		r.Targets = append(r.Targets, target(t.Name, t.Weight))
+		if why := checkName("the name of a target", t.Name); why != "" {
+			r.Unusable = why
+		}
+	}
+	return r
+}
+
+// oldGroup is the API group from which rewrites moved to llm-d.ai.
+const oldGroup = "inference.networking.x-k8s.io"
+
+// rules are one for each name of each rule.
+func (w *InferenceModelRewrite) rules(pool string) []naming.Rule {
+	kind := "InferenceModelRewrite"
+	if strings.HasPrefix(w.APIVersion, oldGroup+"/") { // there may be one of the same name in each
+		kind += "." + oldGroup
+	}
+	var rules []naming.Rule
+	for i := range w.Spec.Rules {
+		r := naming.Rule{
+			Source: kind + " " + w.Namespace + "/" + w.Name, Created: w.CreationTimestamp.UTC(), Pool: pool,
+		}
+		if len(w.Spec.Rules) > 1 {
+			r.Order = i + 1
+		}
+		rules = append(rules, w.Spec.Rules[i].rules(r)...)
+	}
+	return rules
+}
+
+func (rule *RewriteRule) rules(r naming.Rule) []naming.Rule {
+	for _, t := range rule.Targets {
+		r.Targets = append(r.Targets, target(t.ModelRewrite, t.Weight))
+		if why := checkName("modelRewrite", t.ModelRewrite); why != "" {
+			r.Unusable = why
+		}
+	}
+	if len(rule.Matches) == 0 {
+		return []naming.Rule{r}
+	}
+	var rules []naming.Rule
+	for _, match := range rule.Matches {
+		exact := r
+		switch model := match.Model; {
+		case model == nil:
+			exact.Unusable = "a match says no model"
+		case model.Type != "" && model.Type != "Exact":
+			exact.Unusable = fmt.Sprintf("a match is of the type %q, and only Exact is known", model.Type)
+		case checkName("the value of a match", model.Value) != "":
+			exact.Unusable = checkName("the value of a match", model.Value)
+		default:
+			exact.Model = model.Value
+		}
+		rules = append(rules, exact)
+	}
+	return rules
+}
+
+// target is one of a rule's. Weights are set for all targets or for none, says the
+// schema; one without has 1.
+func target(model string, weight *int32) naming.Target {
+	t := naming.Target{Model: model, Weight: 1}
+	if weight != nil {
+		t.Weight = int(*weight)
+	}
+	return t
+}
+
+// maxModel bounds the name of a model, in bytes.
+const maxModel = 1024
+
+// checkName says why a text can't name a model; "" when it can.
+func checkName(what, name string) string {
+	switch {
+	case name == "":
+		return what + " is empty"
+	case len(name) > maxModel:
+		return fmt.Sprintf("%s is longer than %d bytes", what, maxModel)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return what + " has control characters"
+	}
+	return ""
+}
