@@ -183,6 +183,8 @@ func (r *replayed) exclusionDetail(i int) string {
 		return "the gateway left it out of the subset for this request"
 	case score.ModelNotServed:
 		return "does not serve " + r.rec.Request.Base
+	case score.PrefillOnly:
+		return "the pod computes prompts for others and answers nobody"
 	case score.Unhealthy:
 		return unhealthyDetail(&c.Health)
 	case score.QueueFull:

@@ -141,7 +141,7 @@ func Decide(dst *Decision, req *InferenceRequest, pods []PodState, extra []Facto
 			dst.Eligible++
 		case QueueFull:
 			full++
-		case NotReady, Terminating, NotInPool, NotInSubset, ModelNotServed, Unhealthy:
+		case NotReady, Terminating, NotInPool, NotInSubset, ModelNotServed, PrefillOnly, Unhealthy:
 		}
 	}
 	if dst.Eligible == 0 && !dst.relax(full, weights.Saturation) {

@@ -85,7 +85,7 @@ func ParseSource(name string) (Source, bool) {
 // Reason says why a pod was not eligible for a request.
 type Reason uint8
 
-// The exclusion reasons. The first five are found by the pool before the
+// The exclusion reasons. The first six are found by the pool before the
 // decision ([PodState.Excluded]); the last two follow from the pod's inputs and
 // are found by [Decide].
 const (
@@ -95,12 +95,13 @@ const (
 	NotInPool
 	NotInSubset
 	ModelNotServed
+	PrefillOnly
 	Unhealthy
 	QueueFull
 )
 
 var reasonNames = [...]string{
-	"", "not-ready", "terminating", "not-in-pool", "not-in-subset", "model-not-served", "unhealthy", "queue-full",
+	"", "not-ready", "terminating", "not-in-pool", "not-in-subset", "model-not-served", "prefill-only", "unhealthy", "queue-full",
 }
 
 // String is the reason's spelling in JSON and on screens; "" for an eligible pod.

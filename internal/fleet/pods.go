@@ -111,7 +111,7 @@ func podState(v *pool.View, p *explain.PodSnapshot, w *score.Weights) (state, re
 		return explain.PodDown, healthReason(p)
 	case score.QueueFull:
 		return explain.PodFull, fmt.Sprintf("%.0f waiting + %d pending of %d", valueOr0(p.Queue.Waiting), s.Pending, w.MaxQueue)
-	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed:
+	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed, score.PrefillOnly:
 	}
 	switch {
 	case s.Waiting.State == score.Stale || s.Utilization.State == score.Stale:

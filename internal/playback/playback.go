@@ -200,7 +200,7 @@ func stateOf(c *explain.Candidate) (state, reason string) {
 		return explain.PodDown, "its health keeps it out"
 	case score.QueueFull:
 		return explain.PodFull, "its queue is full"
-	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed:
+	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed, score.PrefillOnly:
 	}
 	switch {
 	case c.Waiting.State == stale || c.Load.State == stale:

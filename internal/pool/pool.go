@@ -31,6 +31,8 @@ type Member struct {
 	// Drained keeps new requests from it as [Pool.Drain] does, from when it is set
 	// until it is no longer.
 	Drained bool
+	// PrefillOnly: it computes prompts for other pods and gives no answers itself.
+	PrefillOnly bool
 	// MaxRunning is how many requests the engine runs at once; 0 = not known.
 	MaxRunning int
 	// Engine is "vllm", "sglang" or "trtllm"; "" = by its label, else by its page.

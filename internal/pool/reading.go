@@ -140,6 +140,8 @@ func (e *endpoint) arrange(now instant, l Limits) {
 		e.base.Excluded = score.Terminating
 	case e.member.NotReady:
 		e.base.Excluded = score.NotReady
+	case e.member.PrefillOnly:
+		e.base.Excluded = score.PrefillOnly
 	}
 	e.ages.review = math.MaxInt64
 	for _, r := range [...]reading{
