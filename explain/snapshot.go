@@ -49,11 +49,15 @@ type Snapshot struct {
 
 // RouterState is what the picker says of itself.
 type RouterState struct {
-	Server   string  `json:"server"`  // where it was asked; "" for a file
-	Replica  string  `json:"replica"` // its name; "" for the only one
-	Version  string  `json:"version"` // "" when not told
-	Models   string  `json:"models"`  // base models served, in words
-	Pool     string  `json:"pool"`    // "" when it has no name
+	Server  string `json:"server"`  // where it was asked; "" for a file
+	Replica string `json:"replica"` // its name; "" for the only one
+	Version string `json:"version"` // "" when not told
+	Models  string `json:"models"`  // base models served, in words
+	Pool    string `json:"pool"`    // "" when it has no name
+	// Role is "leader" or "standby" where replicas elect one that picks, and Leader the
+	// name of that one, as far as is known; "" where all pick.
+	Role     string  `json:"role,omitempty"`
+	Leader   string  `json:"leader,omitempty"`
 	Uptime   float64 `json:"uptimeSeconds"`
 	MaxQueue int     `json:"maxQueue"` // 0 when not known
 	Weights  Weights `json:"weights"`
@@ -61,6 +65,12 @@ type RouterState struct {
 	Streams  int     `json:"streams"`  // readers of this
 	Dropped  uint64  `json:"dropped"`  // snapshots and rows that such readers were too slow for
 }
+
+// The roles of a replica.
+const (
+	RoleLeader  = "leader"
+	RoleStandby = "standby"
+)
 
 // FleetVerdict is the one sentence.
 type FleetVerdict struct {

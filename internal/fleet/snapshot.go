@@ -33,6 +33,9 @@ func (w *Watch) router(now time.Time, weights *score.Weights) explain.RouterStat
 	r := w.cfg.Router
 	r.Models, r.Uptime, r.MaxQueue = w.cfg.Models(), now.Sub(w.begun).Seconds(), weights.MaxQueue
 	r.Weights, r.InFlight = explain.RecordWeights(weights), w.cfg.Open()
+	if w.cfg.Role != nil {
+		r.Role, r.Leader = w.cfg.Role()
+	}
 	r.Streams, r.Dropped = int(w.feed.count.Load()), w.feed.dropped.Load()
 	return r
 }

@@ -28,7 +28,9 @@ type Config struct {
 	// and pool.
 	Router explain.RouterState
 	Models func() string // base models that are served, in words
-	Policy string        // that picks
+	// Role is the picker's among its replicas, see [explain.RouterState]; nil = all pick.
+	Role   func() (role, leader string)
+	Policy string // that picks
 }
 
 // Watch follows a fleet. It is the picker's observer, and safe for concurrent use

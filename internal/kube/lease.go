@@ -39,9 +39,6 @@ type ElectionConfig struct {
 	// lease has a random suffix, so that no two processes ever share one.
 	Name   string
 	Logger *slog.Logger
-	// Changed is called after every change of [Election.Leading] and [Election.Leader],
-	// from the goroutine of Run; nil = nobody cares.
-	Changed func()
 }
 
 // Election elects one of several replicas by a Lease. The rules are client-go's: a
@@ -58,6 +55,7 @@ type Election struct {
 	// What follows is Run's alone.
 	seen    *coordinationv1.Lease // as it last was; nil = none is known
 	changed time.Time             // when it was first seen so, by this process' clock
+	report  func()                // a change
 	told    standing
 	failure string // that was last logged
 
@@ -111,9 +109,11 @@ func leaderName(identity string) string {
 }
 
 // Run takes part until ctx ends. Then this one leads no longer, and a lease that it
-// held has no holder, so that another can take it at once. What fails is logged and
+// held has no holder, so that another can take it at once. changed is called after
+// every change of [Election.Leading] and [Election.Leader]. What fails is logged and
 // tried again; Run returns nil.
-func (e *Election) Run(ctx context.Context) error {
+func (e *Election) Run(ctx context.Context, changed func()) error {
+	e.report = changed
 	defer e.release(context.WithoutCancel(ctx))
 	for ctx.Err() == nil {
 		if err := e.attempt(ctx); ctx.Err() == nil {
@@ -165,7 +165,7 @@ func (e *Election) pause() time.Duration {
 
 // try takes or renews the lease once.
 func (e *Election) try(ctx context.Context) error {
-	if e.seen != nil && holder(e.seen) == e.identity {
+	if e.seen != nil && holderOf(e.seen) == e.identity {
 		if err := e.write(ctx, e.seen); err == nil {
 			return nil
 		} // it may have changed: look
@@ -179,7 +179,7 @@ func (e *Election) try(ctx context.Context) error {
 		return err
 	}
 	e.observe(lease)
-	if h := holder(lease); h != "" && h != e.identity && time.Now().Before(e.changed.Add(lasts(lease))) {
+	if h := holderOf(lease); h != "" && h != e.identity && time.Now().Before(e.changed.Add(lasts(lease))) {
 		return nil
 	}
 	return e.write(ctx, lease)
@@ -192,10 +192,10 @@ func (e *Election) observe(lease *coordinationv1.Lease) {
 		e.changed = time.Now()
 	}
 	e.seen = lease
-	if holder(lease) != e.identity {
+	if holderOf(lease) != e.identity {
 		e.until.Store(0)
 	}
-	e.follow(holder(lease))
+	e.follow(holderOf(lease))
 }
 
 func (e *Election) follow(leader string) {
@@ -213,7 +213,7 @@ func (e *Election) write(ctx context.Context, old *coordinationv1.Lease) error {
 		next = old.DeepCopy()
 	}
 	s := &next.Spec
-	if old == nil || holder(old) != e.identity {
+	if old == nil || holderOf(old) != e.identity {
 		s.AcquireTime = new(metav1.NewMicroTime(sent))
 		s.LeaseTransitions = new(transitions(old))
 	}
@@ -260,7 +260,7 @@ func (e *Election) clear(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil || holder(lease) != e.identity {
+	if err != nil || holderOf(lease) != e.identity {
 		return err
 	}
 	next := lease.DeepCopy()
@@ -294,9 +294,7 @@ func (e *Election) tell() {
 	case now.leader != was.leader:
 		log.Info("standby", slog.String("leader", now.leader))
 	}
-	if e.cfg.Changed != nil {
-		e.cfg.Changed()
-	}
+	e.report()
 }
 
 // complain logs a failure that is not the last one again.
@@ -326,8 +324,8 @@ func leaseError(err error) error {
 	return err
 }
 
-// holder is who holds the lease; "" = nobody.
-func holder(l *coordinationv1.Lease) string { return deref(l.Spec.HolderIdentity) }
+// holderOf is who holds the lease; "" = nobody.
+func holderOf(l *coordinationv1.Lease) string { return deref(l.Spec.HolderIdentity) }
 
 // lasts is how long the lease's holder may rely on it.
 func lasts(l *coordinationv1.Lease) time.Duration {
@@ -347,7 +345,7 @@ func transitions(l *coordinationv1.Lease) int32 {
 
 // sameTerm reports whether nobody has written the lease in between.
 func sameTerm(a, b *coordinationv1.Lease) bool {
-	return holder(a) == holder(b) && a.Spec.RenewTime.Equal(b.Spec.RenewTime) &&
+	return holderOf(a) == holderOf(b) && a.Spec.RenewTime.Equal(b.Spec.RenewTime) &&
 		deref(a.Spec.LeaseTransitions) == deref(b.Spec.LeaseTransitions) && a.UID == b.UID
 }
 

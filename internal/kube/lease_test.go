@@ -24,12 +24,12 @@ type candidate struct {
 	done sync.WaitGroup
 }
 
-func run(server *fakeLease, name string) *candidate {
+func stand(server *fakeLease, name string) *candidate {
 	c := &candidate{line: &line{server: server}, log: new(bytes.Buffer)}
 	c.Election = newElection(ElectionConfig{Namespace: "ns", Lease: "l", Name: name, Logger: slog.New(slog.NewTextHandler(c.log, nil))}, c.line)
 	var ctx context.Context
 	ctx, c.stop = context.WithCancel(context.Background())
-	c.done.Go(func() { _ = c.Run(ctx) })
+	c.done.Go(func() { _ = c.Run(ctx, func() {}) })
 	return c
 }
 
@@ -67,7 +67,7 @@ func TestElection(t *testing.T) {
 		{"one that ends gives the lease back", func(t *testing.T, server *fakeLease, a, b *candidate) {
 			a.end()
 			expect(t, "at once", nil, a)
-			if l, _ := server.get(); holder(l) != "" || *l.Spec.LeaseTransitions != 0 {
+			if l, _ := server.get(); holderOf(l) != "" || *l.Spec.LeaseTransitions != 0 {
 				t.Errorf("the lease: %+v", l.Spec)
 			}
 			time.Sleep(leaseRetry * 6 / 5)
@@ -140,9 +140,9 @@ func TestElection(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := new(fakeLease)
-				a := run(server, "a")
+				a := stand(server, "a")
 				time.Sleep(time.Second)
-				b := run(server, "b")
+				b := stand(server, "b")
 				time.Sleep(5 * time.Second)
 				expect(t, "at first", a, a, b)
 				tt.run(t, server, a, b)
@@ -186,7 +186,7 @@ type turmoil struct {
 func newTurmoil(seed uint64) *turmoil {
 	w := &turmoil{server: new(fakeLease), random: rand.New(rand.NewPCG(seed, 1)), seed: seed}
 	for i := range 3 {
-		w.all = append(w.all, run(w.server, fmt.Sprint("c", i)))
+		w.all = append(w.all, stand(w.server, fmt.Sprint("c", i)))
 	}
 	return w
 }
@@ -229,7 +229,7 @@ func (w *turmoil) stir() {
 		c.line.set(func(l *line) { l.there, l.back = slow(), slow() })
 	case 4:
 		c.end()
-		w.all[i] = run(w.server, c.cfg.Name)
+		w.all[i] = stand(w.server, c.cfg.Name)
 	default:
 		c.line.set(func(*line) {})
 	}

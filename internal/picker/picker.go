@@ -62,6 +62,8 @@ type Config struct {
 	// Random is where seeds and IDs come from, for picks that are to be the same each
 	// time; nil: the system. With one only one goroutine may pick.
 	Random rand.Source
+	// Election says whether this picker may pick, of several; nil: it may.
+	Election Election
 	// Hasty judges a prediction when its request ends, and not once more when events
 	// may have come that explain it: a simulation does not wait.
 	Hasty bool
@@ -178,7 +180,7 @@ const MaxFallbacks = score.OrderLength - 1
 // Refusal is the error of a request that no pod gets.
 type Refusal struct {
 	Status int    // 404, 429 or 503
-	Reason string // model-not-found, saturated, no-endpoints
+	Reason string // model-not-found, saturated, no-endpoints, not-leader
 	Detail string // for the client: what is the case, per pod where that helps
 }
 
@@ -214,6 +216,9 @@ func newScratch(random rand.Source) *scratch {
 // *[Refusal] when none can take it.
 func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 	watch := start(c.Parsing, c.BodyWait)
+	if err := p.standby(); err != nil {
+		return nil, err
+	}
 	model := p.cfg.Pool.Resolve(c.Request.Model)
 	if !model.Found && !model.Unchecked && c.Request.Model != "" {
 		return nil, &Refusal{Status: 404, Reason: "model-not-found", Detail: fmt.Sprintf("the model %q does not exist", c.Request.Model)}

@@ -85,6 +85,7 @@ func New(opts Options) (*Server, error) {
 	if opts.Sim != nil {
 		s.clock = clock.NewScaled(opts.Sim.Speed)
 	}
+	s.elect()
 	if s.listeners, err = listen(&opts.Config); err != nil {
 		return nil, err
 	}
@@ -182,7 +183,7 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 	}
 	s.picker, err = picker.New(picker.Config{
 		Pool: s.pool, Tree: s.tree, Recorder: s.store, Clock: s.clock, Weights: weights, Scorers: s.opts.Scorers,
-		Policy: s.opts.Policy, BlockSize: s.opts.Config.BlockSize, Logger: s.log, Tokeniser: tokeniser,
+		Policy: s.opts.Policy, BlockSize: s.opts.Config.BlockSize, Logger: s.log, Tokeniser: tokeniser, Election: s.opts.Election,
 		ScorerDeadline: config.Milliseconds(s.opts.Config.ScorerDeadlineMs),
 		Observer:       observers{s.watch, telemetry.NewObserver(s.metrics, s.log, s.ring.Render)},
 	})
@@ -196,7 +197,7 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.registerGateway(), s.registerTokens(), s.buildExtproc(aliases))
+	return errors.Join(s.registerGateway(), s.registerTokens(), s.registerElection(), s.buildExtproc(aliases))
 }
 
 // buildFleet makes the simulated pods, which are members of the pool like those

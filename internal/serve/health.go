@@ -22,10 +22,13 @@ var readyNames = []string{"", "readiness", "inference-extension", extproc.Extern
 
 // health tells whether requests are welcome, over HTTP and gRPC.
 type health struct {
-	mu          sync.Mutex
-	ready, over bool
-	states      *grpchealth.Server
-	server      *grpc.Server // behind the HTTP listener
+	mu             sync.Mutex
+	welcomed, over bool
+	// standby says who is to be asked in this one's place; "" = nobody, nil = nobody
+	// ever.
+	standby func() string
+	states  *grpchealth.Server
+	server  *grpc.Server // behind the HTTP listener
 }
 
 // healthRequest bounds a request of the health service in bytes.
@@ -37,15 +40,15 @@ func newHealth() *health {
 		server: grpc.NewServer(grpc.MaxRecvMsgSize(healthRequest), grpc.WaitForHandlers(true)),
 	}
 	h.states.SetServingStatus(liveness, healthgrpc.HealthCheckResponse_SERVING)
-	h.set(false)
+	h.tell()
 	healthgrpc.RegisterHealthServer(h.server, h.states)
 	return h
 }
 
-func (h *health) set(ready bool) {
-	h.ready = ready
+// tell tells those who follow it.
+func (h *health) tell() {
 	state := healthgrpc.HealthCheckResponse_NOT_SERVING
-	if ready {
+	if h.unready() == "" {
 		state = healthgrpc.HealthCheckResponse_SERVING
 	}
 	for _, name := range readyNames {
@@ -57,7 +60,15 @@ func (h *health) set(ready bool) {
 func (h *health) welcome() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.set(!h.over)
+	h.welcomed = true
+	h.tell()
+}
+
+// review tells what has changed meanwhile.
+func (h *health) review() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tell()
 }
 
 // end says that nobody should send anything new.
@@ -65,13 +76,24 @@ func (h *health) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
-	h.set(false)
+	h.tell()
 }
 
-func (h *health) isReady() bool {
+// unready is why requests are not welcome; "" = they are.
+func (h *health) unready() string {
+	if !h.welcomed || h.over {
+		return "not ready"
+	}
+	if h.standby != nil {
+		return h.standby()
+	}
+	return ""
+}
+
+func (h *health) whyNot() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ready
+	return h.unready()
 }
 
 // handler serves HTTP and gRPC on one port.
@@ -79,8 +101,8 @@ func (h *health) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !h.isReady() {
-			http.Error(w, "not ready", http.StatusServiceUnavailable)
+		if why := h.whyNot(); why != "" {
+			http.Error(w, why, http.StatusServiceUnavailable)
 		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -49,7 +49,7 @@ func TestHealthIsNotWelcomingAfterTheEnd(t *testing.T) {
 	h.end()
 	h.welcome()
 	m, err := h.states.Check(context.Background(), &healthgrpc.HealthCheckRequest{})
-	if err != nil || m.GetStatus() != healthgrpc.HealthCheckResponse_NOT_SERVING || h.isReady() {
-		t.Errorf("ready %v: %v, %v", h.isReady(), m, err)
+	if err != nil || m.GetStatus() != healthgrpc.HealthCheckResponse_NOT_SERVING || h.whyNot() == "" {
+		t.Errorf("%q: %v, %v", h.whyNot(), m, err)
 	}
 }

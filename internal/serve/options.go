@@ -27,6 +27,11 @@ type Options struct {
 	RecordMemory int64  // bytes of the ring
 	RecordKey    []byte // keys the block ids in records; nil = random
 
+	// Election says which of several replicas picks; nil = all of them do. Replica is
+	// this one's name; "" for the only one.
+	Election Election
+	Replica  string
+
 	ReportToken string // what pods must show; "" with Sim = a random one
 	AllowWrite  bool
 	AddrFile    string // where to write the real addresses; "" = nowhere

@@ -29,10 +29,12 @@ func (s *Server) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.health.end)()
 
 	err := s.welcome(ctx, work)
+	retire := s.standForElection(ctx, g)
 	if err == nil {
 		err = s.untilTheEnd(ctx, work)
 	}
 	s.health.end()
+	retire()
 	if ctx.Err() != nil {
 		s.linger(work)
 	}

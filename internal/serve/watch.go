@@ -13,11 +13,15 @@ import (
 
 // newWatch makes what follows the fleet for the admin API.
 func (s *Server) newWatch() *fleet.Watch {
-	return fleet.New(fleet.Config{
+	config := fleet.Config{
 		Clock: s.clock, Pods: s.pool.Views, Tree: s.tree.Stats,
 		Weights: func() *score.Weights { return s.picker.Weights() }, Open: func() int { return s.picker.Open() },
-		Router: explain.RouterState{Version: buildinfo.Read().Version}, Models: s.models, Policy: s.opts.Policy.String(),
-	})
+		Router: explain.RouterState{Version: buildinfo.Read().Version, Replica: s.opts.Replica}, Models: s.models, Policy: s.opts.Policy.String(),
+	}
+	if s.opts.Election != nil {
+		config.Role = s.role
+	}
+	return fleet.New(config)
 }
 
 // models are the base models that are served, in words.
