@@ -1,0 +1,30 @@
+{{- define "eppctl.name" -}}
+{{ default (printf "%s-epp" .Values.pool) .Values.name }}
+{{- end }}
+
+{{- define "eppctl.labels" -}}
+app.kubernetes.io/name: eppctl
+app.kubernetes.io/instance: {{ include "eppctl.name" . | toYaml }}
+eppctl.dev/pool: {{ toYaml .Values.pool }}
+{{- end }}
+
+{{- define "eppctl.metadata" -}}
+namespace: {{ toYaml .Release.Namespace }}
+labels:
+  {{- include "eppctl.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "eppctl.selector" -}}
+app.kubernetes.io/name: eppctl
+app.kubernetes.io/instance: {{ include "eppctl.name" . | toYaml }}
+{{- end }}
+
+{{- define "eppctl.gateway" -}}
+{{ default "inference-gateway" .Values.gateway }}
+{{- end }}
+
+{{- define "eppctl.peers" -}}
+{{- if and .Values.reportTokenSecret (gt (int .Values.replicas) 1) (not .Values.leaderElect) -}}
+true
+{{- end }}
+{{- end }}

@@ -1,0 +1,200 @@
+package deploy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eppctl/eppctl/score"
+)
+
+// Kubernetes' forms of names.
+var (
+	label      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	serviceDNS = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+	subdomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	labelText  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	image      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._/-]*(:[0-9]+/[a-zA-Z0-9._/-]+)?(:[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+	cpu        = regexp.MustCompile(`^([0-9]+m|[0-9]+(\.[0-9]{1,3})?)$`)
+	memory     = regexp.MustCompile(`^([0-9]{1,15})(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
+)
+
+const (
+	maxSubdomain = 253
+	maxName      = 63 - len("-peers") // of the longest Service's name
+	maxPorts     = 8                  // of an InferencePool
+	maxReplicas  = 100
+	minMemory    = 256 << 20 // bytes; half of it is for records
+)
+
+// Validate reports everything that is wrong.
+func (o *Options) Validate() error {
+	return errors.Join(
+		match("namespace", o.Namespace, label, "a name of a namespace, such as inference"),
+		match("pool", o.Pool, label, "a name of at most 63 small letters, digits and hyphens, such as chat"),
+		o.checkName(),
+		o.checkSelector(),
+		o.checkPorts(),
+		between("replicas", o.Replicas, 1, maxReplicas),
+		oneOf("preset", o.Preset, score.PresetNames()),
+		match("image", o.Image, image, "an image, such as ghcr.io/eppctl/eppctl:1.2.3"),
+		o.checkResources(),
+		o.checkSecret(),
+		o.checkGateway(),
+		oneOf("monitor", o.Monitor, Monitors),
+		match("prometheus-namespace", o.PrometheusNamespace, label, "a name of a namespace, such as monitoring"),
+		o.checkKinds(),
+	)
+}
+
+func match(flag, got string, form *regexp.Regexp, want string) error {
+	if form.MatchString(got) {
+		return nil
+	}
+	return fmt.Errorf("--%s: %q is not %s", flag, got, want)
+}
+
+func between(flag string, got, low, high int) error {
+	if got >= low && got <= high {
+		return nil
+	}
+	return fmt.Errorf("--%s: must be from %d to %d, got %d", flag, low, high, got)
+}
+
+func oneOf(flag, got string, values []string) error {
+	if slices.Contains(values, got) {
+		return nil
+	}
+	return fmt.Errorf("--%s: there is no %q, only %s", flag, got, strings.Join(values, ", "))
+}
+
+func (o *Options) checkName() error {
+	if !label.MatchString(o.Pool) && o.Name == "" {
+		return nil // one complaint is enough
+	}
+	if name := o.name(); len(name) > maxName || !serviceDNS.MatchString(name) {
+		return fmt.Errorf("--name: %q is no name of a Service: at most %d small letters, digits and hyphens, a letter first; give --name a short one", name, maxName)
+	}
+	return nil
+}
+
+// checkSelector needs one where it is used: of the pool, and of who may report.
+func (o *Options) checkSelector() error {
+	if len(o.Selector) == 0 && (o.keeps("InferencePool") || o.ReportTokenSecret != "" && o.keeps("NetworkPolicy")) {
+		return errors.New("--selector: the labels of the model servers' pods are missing; give them as app=vllm,…")
+	}
+	var problems []error
+	for _, key := range slices.Sorted(maps.Keys(o.Selector)) {
+		prefix, name, prefixed := strings.Cut(key, "/")
+		if !prefixed {
+			prefix, name = "", key
+		}
+		if !labelText.MatchString(name) || prefixed && (len(prefix) > maxSubdomain || !subdomain.MatchString(prefix)) {
+			problems = append(problems, fmt.Errorf("--selector: %q is no name of a label", key))
+		}
+		if v := o.Selector[key]; v != "" && !labelText.MatchString(v) {
+			problems = append(problems, fmt.Errorf("--selector: %q is no value of a label, of %s", v, key))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (o *Options) checkPorts() error {
+	if n := len(o.TargetPorts); n < 1 || n > maxPorts {
+		return fmt.Errorf("--target-port: a pool has 1 to %d, got %d", maxPorts, n)
+	}
+	var problems []error
+	for i, port := range o.TargetPorts {
+		problems = append(problems, between("target-port", port, 1, 65535))
+		if slices.Contains(o.TargetPorts[:i], port) {
+			problems = append(problems, fmt.Errorf("--target-port: %d is given twice", port))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (o *Options) checkResources() error {
+	var problems []error
+	if !cpu.MatchString(o.CPU) || strings.Trim(o.CPU, "0.m") == "" {
+		problems = append(problems, fmt.Errorf("--cpu: %q is no amount of processors; examples: 500m, 2", o.CPU))
+	}
+	if bytes, ok := parseMemory(o.Memory); !ok || bytes < minMemory {
+		problems = append(problems, fmt.Errorf("--memory: %q is no amount of memory from 256Mi on; examples: 2Gi, 1500Mi", o.Memory))
+	}
+	return errors.Join(problems...)
+}
+
+func (o *Options) checkSecret() error {
+	if o.ReportTokenSecret == "" {
+		return nil
+	}
+	return checkSubdomain("report-token-secret", o.ReportTokenSecret)
+}
+
+func checkSubdomain(flag, name string) error {
+	if len(name) > maxSubdomain {
+		return fmt.Errorf("--%s: longer than %d characters", flag, maxSubdomain)
+	}
+	return match(flag, name, subdomain, "a name of small letters, digits, hyphens and dots")
+}
+
+func (o *Options) checkGateway() error {
+	var problems []error
+	namespace, name := o.gateway()
+	if o.Gateway != "" {
+		problems = append(problems, checkSubdomain("gateway", name))
+		if strings.Contains(o.Gateway, "/") {
+			problems = append(problems, match("gateway", namespace, label, "a name of a namespace before the /"))
+		}
+	}
+	if o.GatewayClass != "" {
+		problems = append(problems, oneOf("gateway-class", o.GatewayClass, GatewayClasses))
+		if strings.Contains(o.Gateway, "/") {
+			problems = append(problems, errors.New("--gateway: with --gateway-class the Gateway is made in the pool's namespace; give its name alone"))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (o *Options) checkKinds() error {
+	var problems []error
+	check := func(flag string, kinds []string) {
+		for _, kind := range kinds {
+			if !slices.ContainsFunc(Kinds(), func(k string) bool { return strings.EqualFold(k, kind) }) {
+				problems = append(problems, oneOf(flag, kind, Kinds()))
+			}
+		}
+	}
+	check("only", o.Only)
+	check("skip", o.Skip)
+	return errors.Join(problems...)
+}
+
+// keeps reports whether objects of a kind are wanted.
+func (o *Options) keeps(kind string) bool {
+	is := func(k string) bool { return strings.EqualFold(k, kind) }
+	return (len(o.Only) == 0 || slices.ContainsFunc(o.Only, is)) && !slices.ContainsFunc(o.Skip, is)
+}
+
+// parseMemory reads a quantity, in bytes.
+func parseMemory(quantity string) (int64, bool) {
+	parts := memory.FindStringSubmatch(quantity)
+	if parts == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(parts[1], 10, 64)
+	factor := map[string]int64{
+		"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
+	}[parts[2]]
+	return n * factor, err == nil && n <= (1<<50)/factor
+}
+
+// goMemoryLimit is 90 % of the memory, as Go reads it.
+func (o *Options) goMemoryLimit() string {
+	bytes, _ := parseMemory(o.Memory)
+	return fmt.Sprintf("%dMiB", bytes*9/10>>20)
+}
