@@ -1,0 +1,159 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Trouble is the kind of a [StepError].
+type Trouble int
+
+// The kinds of trouble.
+const (
+	Missing     Trouble = iota // something that is looked for is not there
+	Forbidden                  // the API server knows who asks, and does not allow it; or it does not know
+	Unreachable                // the API server, the picker or its pod does not answer
+	Unfit                      // something is there and is not of the kind that is needed
+)
+
+// StepError says at which step the way to a picker ended, and what to do about it.
+type StepError struct {
+	Step    string // what was being done: "list InferencePools of namespace prod"
+	Trouble Trouble
+	Err     error
+	Hint    string
+}
+
+// Error implements error.
+func (e *StepError) Error() string { return e.Step + ": " + e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *StepError) Unwrap() error { return e.Err }
+
+// access is one request to the API server, in the words of its rules.
+type access struct {
+	verb, resource, namespace, name string // resource as in "pods/log"; namespace "" = all
+}
+
+func (a access) String() string {
+	text := a.verb + " " + a.resource
+	if a.name != "" {
+		text += " " + a.name
+	}
+	if a.namespace == "" {
+		return text + " of all namespaces"
+	}
+	return text + " of namespace " + a.namespace
+}
+
+// canI is the command that asks whether it is allowed.
+func (c *Cluster) canI(a access) string {
+	words := []string{"kubectl", "auth", "can-i", a.verb}
+	resource, sub, _ := strings.Cut(a.resource, "/")
+	if words = append(words, resource); sub != "" {
+		words = append(words, "--subresource="+sub)
+	}
+	if a.namespace == "" {
+		words = append(words, "-A")
+	} else {
+		words = append(words, "-n", a.namespace)
+	}
+	return strings.Join(append(words, c.contextFlag()...), " ")
+}
+
+func (c *Cluster) contextFlag() []string {
+	if c.Context == "" {
+		return nil
+	}
+	return []string{"--context", c.Context}
+}
+
+// kubectl is a command to type next.
+func (c *Cluster) kubectl(words ...string) string {
+	return strings.Join(append(append([]string{"kubectl"}, words...), c.contextFlag()...), " ")
+}
+
+// failed makes a [*StepError] of what a request ended with, or the context's error
+// when the caller gave up.
+func (c *Cluster) failed(ctx context.Context, a access, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Cause(ctx)
+	}
+	e := &StepError{Step: a.String(), Err: err}
+	switch {
+	case apierrors.IsForbidden(err):
+		e.Trouble, e.Hint = Forbidden, "ask for a role that allows it, and see: "+c.canI(a)
+	case apierrors.IsUnauthorized(err):
+		e.Trouble, e.Err = Forbidden, errors.New("the API server does not know who asks (401)")
+		e.Hint = "log in again, or give another --context or --token; see: " + c.kubectl("auth", "whoami")
+	case apierrors.IsNotFound(err):
+		e.Hint = "see: " + c.kubectl(a.list()...)
+	case c.silent(err):
+		e.Trouble, e.Err = Unreachable, fmt.Errorf("the API server at %s does not answer: %w", c.Server(), innermost(err))
+		e.Hint = "is it up, and is this the context that you mean? See: " + c.kubectl("cluster-info") + "\n" +
+			"a picker without a cluster: --server HOST:PORT"
+	default:
+		e.Trouble, e.Hint = Unreachable, "see: "+c.kubectl(a.list()...)
+	}
+	return e
+}
+
+// list is kubectl's command for what was asked for.
+func (a access) list() []string {
+	resource, _, _ := strings.Cut(a.resource, "/")
+	if a.namespace == "" {
+		return []string{"get", resource, "-A"}
+	}
+	return []string{"get", resource, "-n", a.namespace}
+}
+
+// silent reports whether no API server answered.
+func (c *Cluster) silent(err error) bool {
+	_, isURL := errors.AsType[*url.Error](err)
+	_, isNet := errors.AsType[net.Error](err)
+	return isURL || isNet || errors.Is(err, context.DeadlineExceeded)
+}
+
+// innermost takes the URL of a request off its error.
+func innermost(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Contexts lists the contexts of the kubeconfig that [Connect] would read.
+func Contexts(kubeconfig string) ([]string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	rules.WarnIfAllMissing = false
+	config, err := rules.Load()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	var names []string
+	for name := range config.Contexts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// maxNamed bounds what a hint lists.
+const maxNamed = 10
+
+// named is a list for a hint.
+func named(names []string) string {
+	if len(names) > maxNamed {
+		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", len(names)-maxNamed)
+	}
+	return strings.Join(names, ", ")
+}

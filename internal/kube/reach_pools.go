@@ -1,0 +1,186 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Pools lists the InferencePools of a namespace, "" for all, by namespace and name.
+// A selector in the form of kubectl's -l picks among them. One that both versions of
+// the API have is told as v1 says it. The error is a [*StepError].
+func (c *Cluster) Pools(ctx context.Context, namespace, selector string) ([]*InferencePool, error) {
+	var pools []*InferencePool
+	var newer List[InferencePool]
+	errV1 := c.listPools(ctx, PoolV1, namespace, selector, &newer)
+	for i := range newer.Items {
+		newer.Items[i].APIVersion = PoolV1.String()
+		pools = append(pools, &newer.Items[i])
+	}
+	if errV1 != nil && !apierrors.IsNotFound(errV1) {
+		return nil, c.failed(ctx, access{verb: "list", resource: poolsOf(PoolV1), namespace: namespace}, errV1)
+	}
+	var older List[PoolV1Alpha2]
+	errX := c.listPools(ctx, InferenceX, namespace, selector, &older)
+	for i := range older.Items {
+		pool := older.Items[i].V1()
+		pool.APIVersion = InferenceX.String()
+		if !slices.ContainsFunc(pools, func(p *InferencePool) bool { return p.Namespace == pool.Namespace && p.Name == pool.Name }) {
+			pools = append(pools, pool)
+		}
+	}
+	switch {
+	case errX == nil, errV1 == nil && (apierrors.IsNotFound(errX) || apierrors.IsForbidden(errX)): // one version is enough
+	case apierrors.IsNotFound(errX):
+		return nil, c.noPoolAPI()
+	default:
+		return nil, c.failed(ctx, access{verb: "list", resource: poolsOf(InferenceX), namespace: namespace}, errX)
+	}
+	slices.SortFunc(pools, func(a, b *InferencePool) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return pools, nil
+}
+
+const poolResource = "inferencepools"
+
+func poolsOf(gv schema.GroupVersion) string { return poolResource + "." + gv.Group }
+
+func (c *Cluster) listPools(ctx context.Context, gv schema.GroupVersion, namespace, selector string, into runtime.Object) error {
+	client, err := c.client(gv)
+	if err != nil {
+		return err
+	}
+	req := client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(poolResource)
+	if selector != "" {
+		req = req.Param("labelSelector", selector)
+	}
+	return req.Do(ctx).Into(into)
+}
+
+// noPoolAPI is the error of a cluster that knows no InferencePool.
+func (c *Cluster) noPoolAPI() error {
+	return &StepError{
+		Step: "list InferencePools", Trouble: Missing,
+		Err: fmt.Errorf("%s has no such kind: Gateway API Inference Extension is not installed there", c),
+		Hint: "is this the cluster that you mean? See: " + c.kubectl("api-resources", "--api-group="+PoolV1.Group) + "\n" +
+			"a picker that is reached otherwise: --server HOST:PORT",
+	}
+}
+
+// Pool finds the pool of a name, or when that is "" the only one of the namespace.
+func (c *Cluster) Pool(ctx context.Context, of Name) (*InferencePool, error) {
+	namespace, name := of.Namespace, of.Name
+	if name == "" {
+		return c.onlyPool(ctx, namespace)
+	}
+	pool, err := c.getPool(ctx, namespace, name)
+	if !apierrors.IsNotFound(err) {
+		if err != nil {
+			err = c.failed(ctx, access{verb: "get", resource: poolsOf(PoolV1), namespace: namespace, name: name}, err)
+		}
+		return pool, err
+	}
+	there, err := c.Pools(ctx, namespace, "")
+	if step, ok := errors.AsType[*StepError](err); ok && step.Trouble != Forbidden {
+		return nil, err // no such kind, or nobody answers any more
+	}
+	return nil, &StepError{
+		Step: "find InferencePool " + namespace + "/" + name, Trouble: Missing,
+		Err: errors.New("there is none of that name"), Hint: c.instead(ctx, there),
+	}
+}
+
+func (c *Cluster) getPool(ctx context.Context, namespace, name string) (*InferencePool, error) {
+	pool := new(InferencePool)
+	err := c.readPool(ctx, PoolV1, namespace, name, pool)
+	if err == nil || !apierrors.IsNotFound(err) {
+		pool.APIVersion = PoolV1.String()
+		return pool, err
+	}
+	older := new(PoolV1Alpha2)
+	if errX := c.readPool(ctx, InferenceX, namespace, name, older); errX != nil {
+		if apierrors.IsForbidden(errX) {
+			return nil, err // who may read v1 alone is told about v1
+		}
+		return nil, errX
+	}
+	pool = older.V1()
+	pool.APIVersion = InferenceX.String()
+	return pool, nil
+}
+
+func (c *Cluster) readPool(ctx context.Context, gv schema.GroupVersion, namespace, name string, into runtime.Object) error {
+	client, err := c.client(gv)
+	if err != nil {
+		return err
+	}
+	return client.Get().Namespace(namespace).Resource(poolResource).Name(name).Do(ctx).Into(into)
+}
+
+func (c *Cluster) onlyPool(ctx context.Context, namespace string) (*InferencePool, error) {
+	pools, err := c.Pools(ctx, namespace, "")
+	if err != nil {
+		return nil, err
+	}
+	step := "find the InferencePool of namespace " + namespace
+	switch len(pools) {
+	case 1:
+		return pools[0], nil
+	case 0:
+		return nil, &StepError{Step: step, Trouble: Missing, Err: errors.New("there is none"), Hint: c.instead(ctx, nil)}
+	}
+	return nil, &StepError{
+		Step: step, Trouble: Missing, Err: fmt.Errorf("there are %d", len(pools)),
+		Hint: "say which with --pool: " + named(poolNames(pools)),
+	}
+}
+
+// instead is a hint for who named a pool that is not there.
+func (c *Cluster) instead(ctx context.Context, there []*InferencePool) string {
+	if len(there) > 0 {
+		return "there are " + named(poolNames(there))
+	}
+	if all, err := c.Pools(ctx, "", ""); err == nil && len(all) > 0 {
+		return "other namespaces have some: --pool " + named(poolNames(all))
+	}
+	return "list those of all namespaces: eppctl pools -A; other clusters: --context"
+}
+
+func poolNames(pools []*InferencePool) []string {
+	names := make([]string, len(pools))
+	for i, p := range pools {
+		names[i] = p.Namespace + "/" + p.Name
+	}
+	return names
+}
+
+// ParsePool reads what names a pool: NAME, NAMESPACE/NAME, or "" for the only one. The
+// namespace is the cluster's where none is said.
+func (c *Cluster) ParsePool(text string) (Name, error) {
+	if text == "" {
+		return Name{c.Namespace, ""}, nil
+	}
+	name, err := ParseName(text, c.Namespace)
+	if err == nil && c.NamespaceGiven && name.Namespace != c.Namespace {
+		err = fmt.Errorf("%q and the namespace %s contradict each other", text, c.Namespace)
+	}
+	return name, err
+}
+
+// labelQuery is labels in the form of a query.
+func labelQuery(labels map[string]string) string {
+	var terms []string
+	for k, v := range labels {
+		terms = append(terms, k+"="+v)
+	}
+	slices.Sort(terms)
+	return strings.Join(terms, ",")
+}
