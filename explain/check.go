@@ -151,7 +151,17 @@ func (o *Origin) bytes() []byte {
 func (q *Request) bytes() []byte {
 	b := text(q.Path, q.Model, q.Base, q.Adapter, q.NoPrefix, q.TokensFrom)
 	b = append(b, whole(q.PromptTokens, q.Prompts, q.PrefixTokens, q.BlockSize, q.Blocks)...)
-	return append(b, bits(q.ModelUnchecked, q.Stream)...)
+	b = append(b, bits(q.ModelUnchecked, q.Stream)...)
+	return append(b, q.Rewrite.bytes()...)
+}
+
+// bytes are all of the rewrite; none where there was none, as in records from before
+// there were any.
+func (r *Rewrite) bytes() []byte {
+	if r == nil {
+		return nil
+	}
+	return append(text(r.To, r.By, r.Criticality), whole(r.Targets, r.Weight, r.WeightSum)...)
 }
 
 // cells are the candidate's inputs as bytes, in the order of kindOrder from "pod" on.
@@ -171,6 +181,10 @@ func (c *Candidate) cells() [10][]byte {
 	if c.Running != nil {
 		running = append(running, floats(*c.Running)...)
 	}
+	pending := whole(c.Pending)
+	if c.PeerPending != 0 { // records from before there were any have none
+		pending = append(pending, whole(c.PeerPending)...)
+	}
 	var custom []byte
 	for _, v := range c.Custom {
 		custom = append(custom, text(v.Name, v.State, v.Detail)...)
@@ -178,7 +192,7 @@ func (c *Candidate) cells() [10][]byte {
 	}
 	return [10][]byte{
 		text(c.Pod, c.Endpoint), text(excluded), c.Cache.bytes(), c.Load.bytes(), c.Waiting.bytes(),
-		whole(c.Pending), running, c.Health.bytes(), adapters, custom,
+		pending, running, c.Health.bytes(), adapters, custom,
 	}
 }
 

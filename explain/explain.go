@@ -81,7 +81,7 @@ func header(rec *Record) *Report {
 		RequestID: rec.RequestID, RequestIDReplaced: rec.RequestIDReplaced, DecisionID: rec.DecisionID,
 		Time: rec.Time, TimeScale: rec.TimeScale,
 		Path: q.Path, Stream: q.Stream, Model: q.Model, ModelUnchecked: q.ModelUnchecked,
-		BaseModel: q.Base, Adapter: q.Adapter,
+		BaseModel: q.Base, Adapter: q.Adapter, Rewrite: q.Rewrite,
 		PromptTokens: q.PromptTokens, Prompts: q.Prompts, TokensFrom: q.TokensFrom, PrefixTokens: q.PrefixTokens,
 		BlockSize: q.BlockSize, Blocks: q.Blocks, NoPrefix: q.NoPrefix,
 		Policy: rec.Policy, Gateway: rec.Gateway, Origin: rec.Origin, DecidedBy: rec.Result.DecidedBy, Seed: rec.Seed,

@@ -93,7 +93,7 @@ func (r *replayed) input(i, f int) FactorInput {
 		in.Reading = c.Load.origin()
 		return FactorInput{Load: in}
 	case score.QueueDepth:
-		in := &QueueInput{Waiting: finite(c.Waiting.Value), Pending: c.Pending, InFlight: c.InFlight, Max: w.MaxQueue}
+		in := &QueueInput{Waiting: finite(c.Waiting.Value), Pending: c.Pending, PeerPending: c.PeerPending, InFlight: c.InFlight, Max: w.MaxQueue}
 		in.Reading = c.Waiting.origin()
 		return FactorInput{Queue: in}
 	case score.Health:
@@ -178,6 +178,9 @@ func (r *replayed) exclusionDetail(i int) string {
 	case score.Terminating:
 		return "the pod is being deleted"
 	case score.NotInPool:
+		if r.rec.Request.Rewrite != nil {
+			return "the pod is in no pool that serves the name"
+		}
 		return "the pod does not belong to the pool"
 	case score.NotInSubset:
 		return "the gateway left it out of the subset for this request"

@@ -52,10 +52,14 @@ type Request struct {
 	Model   string `json:"model"`             // as asked for
 	Base    string `json:"baseModel"`         // as resolved
 	Adapter string `json:"adapter,omitempty"` // as resolved; "" when none
-	// ModelUnchecked: no catalogue of models was available to check the name.
+	// ModelUnchecked: nobody vouched for the name, as no catalogue of models was
+	// available, or has it.
 	ModelUnchecked bool `json:"modelUnchecked,omitempty"`
-	PromptTokens   int  `json:"promptTokens"` // over all prompts
-	Prompts        int  `json:"prompts"`
+	// Rewrite is how the name asked for became the engines' own; nil when no rule did
+	// that. Aliases of a configured catalogue are none.
+	Rewrite      *Rewrite `json:"rewrite,omitempty"`
+	PromptTokens int      `json:"promptTokens"` // over all prompts
+	Prompts      int      `json:"prompts"`
 	// TokensFrom is "ids" (the client's own), "engine" or "render" (a server's for this
 	// wording), "joined" (a server's, in two parts), or "approximate".
 	TokensFrom string `json:"tokensFrom"`
@@ -69,6 +73,25 @@ type Request struct {
 	// ids mean equal prefixes, under one key.
 	Chain []string `json:"chain,omitempty"`
 }
+
+// Rewrite is how the name that a client used became the engines' own.
+type Rewrite struct {
+	To string `json:"to"` // what the body said to the pod
+	// By is the rule: "InferenceModel prod/chat", "InferenceModelRewrite prod/chat rule
+	// 2", or the header x-llm-d-model-name-rewrite.
+	By string `json:"by"`
+	// Criticality is Critical, Standard or Sheddable; "" when the rule does not say.
+	Criticality string `json:"criticality,omitempty"`
+	// The name was one of Targets, and had Weight of their WeightSum. All are 0 when
+	// the rule has no targets.
+	Targets   int `json:"targets,omitempty"`
+	Weight    int `json:"weight,omitempty"`
+	WeightSum int `json:"weightSum,omitempty"`
+}
+
+// Sheddable is the criticality of requests that full queues refuse, whatever the
+// weights say: those of the record say reject then.
+const Sheddable = "Sheddable"
 
 // Gateway is what a gateway in front of the picker said, and got.
 type Gateway struct {
@@ -159,7 +182,9 @@ type Candidate struct {
 	Load     Input  `json:"load"`    // utilization, compared with maxUtilization
 	Waiting  Input  `json:"waiting"` // as the engine last reported
 	Pending  int    `json:"pending"` // picks that report can't have seen
-	InFlight int    `json:"inFlight"`
+	// PeerPending are those of other replicas, as they told.
+	PeerPending int `json:"peerPending,omitempty"`
+	InFlight    int `json:"inFlight"` // of this replica alone
 	// Running is how many requests the engine said it runs; only in the records of
 	// foreign pickers.
 	Running  *float64      `json:"running,omitempty"`

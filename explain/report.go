@@ -27,6 +27,7 @@ type Report struct {
 	ModelUnchecked    bool      `json:"modelUnchecked,omitempty"`
 	BaseModel         string    `json:"baseModel"`
 	Adapter           string    `json:"adapter"` // "" when none is needed
+	Rewrite           *Rewrite  `json:"rewrite,omitempty"`
 	PromptTokens      int       `json:"promptTokens"`
 	Prompts           int       `json:"prompts"`
 	TokensFrom        string    `json:"tokensFrom"`

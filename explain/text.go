@@ -77,17 +77,39 @@ func (r *Report) writeRequest(p *page) {
 }
 
 func (r *Report) modelText() string {
-	text := r.Model
-	if r.BaseModel != r.Model {
+	text, served := r.Model, r.Model
+	if r.Rewrite != nil {
+		text, served = r.Rewrite.text(r.Model), r.Rewrite.To
+	}
+	if r.BaseModel != served {
 		text += ", resolved to " + r.BaseModel
 	}
 	if r.Adapter != "" {
 		text += ", adapter " + r.Adapter
 	}
-	if r.ModelUnchecked {
+	switch {
+	case r.ModelUnchecked && r.Rewrite != nil:
+		text += " (not checked: no list of models has it)"
+	case r.ModelUnchecked:
 		text += " (not checked: no list of models was available)"
 	}
 	return text
+}
+
+// text is the name and what became of it, by what.
+func (r *Rewrite) text(asked string) string {
+	text := asked
+	if r.To != asked {
+		text += " → " + r.To
+	}
+	text += " (" + r.By
+	if r.Targets > 1 {
+		text += fmt.Sprintf(", weight %d of %d", r.Weight, r.WeightSum)
+	}
+	if r.Criticality != "" {
+		text += ", " + r.Criticality
+	}
+	return text + ")"
 }
 
 func (r *Report) promptText() string {

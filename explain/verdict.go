@@ -75,13 +75,22 @@ func (r *Report) refusal() string {
 	}
 	switch {
 	case r.Refused == score.Saturated.String() && full == len(r.Excluded):
-		return "with 429: the queue is full on " + all(full)
+		return "with 429: the queue is full on " + all(full) + r.gaveWay()
 	case r.Refused == score.Saturated.String():
-		return "with 429: no pod was left whose queue is not full (" + r.reasons() + ")"
+		return "with 429: no pod was left whose queue is not full (" + r.reasons() + ")" + r.gaveWay()
 	case len(r.Excluded) == 0:
 		return "with 503: the pool has no pods"
 	}
 	return "with 503: no pod was eligible (" + r.reasons() + ")"
+}
+
+// gaveWay is why the request was not let into a full queue, where that is the
+// model's own doing.
+func (r *Report) gaveWay() string {
+	if r.Rewrite == nil || r.Rewrite.Criticality != Sheddable {
+		return ""
+	}
+	return ", and the model is " + Sheddable
 }
 
 func all(n int) string {
@@ -177,9 +186,9 @@ func percentOf(in *LoadInput) string {
 func (f *Factor) depth() (float64, bool) {
 	in := f.Input.Queue
 	if in.Waiting == nil || !usable(in.State) || *in.Waiting < 0 {
-		return float64(in.Pending), false
+		return float64(in.Pending + in.PeerPending), false
 	}
-	return *in.Waiting + float64(in.Pending), true
+	return *in.Waiting + float64(in.Pending+in.PeerPending), true
 }
 
 func depthText(f *Factor) string {

@@ -261,7 +261,7 @@ func (s *vllmSession) parity() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		ours := tokeniser.Tokens(s.t.Context(), &tokens.Query{Base: vllmModel, Body: raw, Request: parsed})
+		ours := tokeniser.Tokens(s.t.Context(), &tokens.Query{Base: vllmModel, Model: parsed.Model, Body: raw, Request: parsed})
 		engines, usage := s.computed(tt.path, raw)
 		if len(ours.IDs) != 1 {
 			s.t.Errorf("%s: no ids, from %s", raw, ours.From)

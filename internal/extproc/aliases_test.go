@@ -14,7 +14,6 @@ import (
 // aliased serves org/base, which clients may call prod.
 func aliased(set *setup) {
 	set.models = []pool.ModelEntry{{Name: "org/base", Aliases: []string{"prod"}}}
-	set.server.Aliases = map[string]string{"prod": "org/base"}
 }
 
 // oddBody is a body of which a rewrite must change nothing but the name, %q.

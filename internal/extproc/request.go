@@ -1,7 +1,6 @@
 package extproc
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -155,14 +154,13 @@ func (x *exchange) decide(waited time.Duration) error {
 	if err != nil {
 		return err
 	}
-	asked, err := x.redirect(parsed)
-	if err != nil {
+	if err := x.checkRoute(parsed); err != nil {
 		return err
 	}
 	cfg := &x.server.cfg
 	requestBody, responseBody := x.modes.names()
 	call := &picker.Call{
-		ID: x.head.id, IDReplaced: x.head.idReplaced, Path: x.head.path, Request: parsed,
+		ID: x.head.id, IDReplaced: x.head.idReplaced, Path: x.head.path, Request: parsed, Route: x.head.model,
 		Headers: x.head.headers, Client: x.head.client, Fallbacks: cfg.Fallbacks, RecordLater: true,
 		Gateway:  &record.Gateway{Kind: "envoy", RequestBody: requestBody, ResponseBody: responseBody},
 		BodyWait: waited,
@@ -177,7 +175,7 @@ func (x *exchange) decide(waited time.Duration) error {
 	if x.pick, err = cfg.Picker.Pick(x.stream.Context(), call); err != nil {
 		return err
 	}
-	return x.rename(asked, parsed.Model)
+	return x.rename(parsed.Model)
 }
 
 func (x *exchange) parse() (*request.Request, error) {
@@ -196,21 +194,19 @@ func (x *exchange) parse() (*request.Request, error) {
 	return parsed, err
 }
 
-// redirect gives the request the model that the route names in a header, which
-// gateways do to split or move traffic. It returns the client's own.
-func (x *exchange) redirect(r *request.Request) (asked string, err error) {
-	asked = r.Model
-	if x.head.model == "" || asked == "" {
-		return asked, nil
+// checkRoute looks at the model that the route names in a header, which gateways do
+// to split or move traffic.
+func (x *exchange) checkRoute(r *request.Request) error {
+	if x.head.model == "" || r.Model == "" {
+		return nil
 	}
 	if len(x.head.model) > maxModel || strings.ContainsFunc(x.head.model, unicode.IsControl) || !utf8.ValidString(x.head.model) {
-		return asked, &request.Error{
+		return &request.Error{
 			Status: http.StatusBadRequest, Param: steering.Model, Code: "invalid_request",
 			Message: fmt.Sprintf("must be the name of a model, of %d bytes at most", maxModel),
 		}
 	}
-	r.Model = x.head.model
-	return asked, nil
+	return nil
 }
 
 // maxModel bounds the name of a model in a header, in bytes.
@@ -218,11 +214,11 @@ const maxModel = 1024
 
 // rename names the model in the body as the engines do, unless more of it may
 // follow unseen: nobody could say then how long it is.
-func (x *exchange) rename(asked, model string) error {
+func (x *exchange) rename(asked string) error {
 	if x.head.partial && x.modes.request == bufferedPartial {
 		return nil
 	}
-	served := cmp.Or(x.server.cfg.Aliases[model], model)
+	served := x.pick.Served()
 	if served == asked || asked == "" || len(x.body.pieces) == 0 {
 		return nil
 	}

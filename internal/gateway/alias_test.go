@@ -41,7 +41,6 @@ func TestAlias(t *testing.T) {
 	seen := make(chan struct{})
 	s := newSite(t, func(set *setup) {
 		set.models = []pool.ModelEntry{{Name: "org/base", Aliases: []string{"prod"}, Adapters: []string{"fr"}}}
-		set.gateway.Aliases = map[string]string{"prod": "org/base"}
 	}, newPod(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got <- r.Header.Get("Accept-Encoding") + string(body)

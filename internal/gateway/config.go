@@ -28,10 +28,6 @@ type Config struct {
 
 	// AllowHeaders names the request headers that custom scorers may see.
 	AllowHeaders []string
-	// Aliases maps names that clients may ask for to the name under which the
-	// engines serve the model. Requests carry the engines' name to the pod, and
-	// the client's name back. Adapters and names that engines know need no entry.
-	Aliases map[string]string
 
 	// MaxBody is the longest request body in bytes (default 16 MiB).
 	MaxBody int64
@@ -118,11 +114,6 @@ func (c *Config) Validate() error {
 	} {
 		if f.value < 0 {
 			errs = append(errs, fmt.Errorf("%s: must be ≥ 0, got %d", f.name, f.value))
-		}
-	}
-	for alias, served := range c.Aliases {
-		if alias == "" || served == "" {
-			errs = append(errs, fmt.Errorf("aliases: %q for %q: neither may be empty", alias, served))
 		}
 	}
 	return errors.Join(errs...)

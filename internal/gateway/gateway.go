@@ -124,13 +124,13 @@ func (x *exchange) route(r *http.Request) (err error) {
 	if err != nil {
 		return err
 	}
-	return x.unalias(parsed.Model)
+	return x.rename(parsed.Model)
 }
 
-// unalias names the model in the body as the engines do.
-func (x *exchange) unalias(model string) error {
-	served := x.gateway.cfg.Aliases[model]
-	if served == "" || served == model {
+// rename names the model in the body as the engines do.
+func (x *exchange) rename(asked string) error {
+	served := x.pick.Served()
+	if served == asked || asked == "" {
 		return nil
 	}
 	body, err := request.RewriteModel(x.body.get(), served)
@@ -138,7 +138,7 @@ func (x *exchange) unalias(model string) error {
 		return err
 	}
 	x.body.bytes.Store(&body)
-	x.asked, x.served = model, served
+	x.asked, x.served = asked, served
 	return nil
 }
 

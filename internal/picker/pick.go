@@ -20,6 +20,7 @@ type Pick struct {
 	handle      record.Handle
 	scratch     *scratch // of a decision that is not recorded yet
 	id, model   string
+	servedAs    string // the engines' name of what was asked for
 	decisionID  [16]byte
 	arrival     time.Time
 
@@ -92,6 +93,10 @@ func (k *Pick) RequestID() string { return k.id }
 
 // Model is the base model that serves the request.
 func (k *Pick) Model() string { return k.model }
+
+// Served is the name that the engines know the request's model or adapter by: what
+// its body has to say. It is "" for a request that names none.
+func (k *Pick) Served() string { return k.servedAs }
 
 // Pod is the name of the pod that was picked.
 func (k *Pick) Pod() string { return k.pod }

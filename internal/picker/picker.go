@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/naming"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/record"
@@ -72,7 +73,8 @@ type Config struct {
 // Picker picks pods. It is safe for concurrent use.
 type Picker struct {
 	cfg     Config
-	weights atomic.Pointer[score.Weights]
+	weights atomic.Pointer[inForce]
+	names   atomic.Pointer[naming.Table] // nil: no rules
 	scratch sync.Pool
 	scorers scorers
 	turn    atomic.Uint64 // of round-robin
@@ -99,13 +101,13 @@ func New(cfg Config) (*Picker, error) {
 	}
 	p := &Picker{cfg: cfg, scorers: newScorers(cfg.Scorers)}
 	p.settle.open()
-	p.weights.Store(cfg.Weights.Clone())
+	p.weights.Store(newInForce(cfg.Weights))
 	p.scratch.New = func() any { return newScratch(cfg.Random) }
 	return p, nil
 }
 
 // Weights are the weights now in force; they must not be changed.
-func (p *Picker) Weights() *score.Weights { return p.weights.Load() }
+func (p *Picker) Weights() *score.Weights { return p.weights.Load().all }
 
 // ErrGeneration: the weights were changed by somebody else in between.
 var ErrGeneration = errors.New("the weights have changed meanwhile")
@@ -121,13 +123,12 @@ func (p *Picker) SetWeights(w score.Weights, generation uint64) (uint64, error) 
 	}
 	for {
 		old := p.weights.Load()
-		if old.Generation != generation {
-			return old.Generation, ErrGeneration
+		if old.all.Generation != generation {
+			return old.all.Generation, ErrGeneration
 		}
-		next := w.Clone()
-		next.Generation = old.Generation + 1
-		if p.weights.CompareAndSwap(old, next) {
-			return next.Generation, nil
+		w.Generation = generation + 1
+		if p.weights.CompareAndSwap(old, newInForce(w)) {
+			return w.Generation, nil
 		}
 	}
 }
@@ -149,6 +150,9 @@ type Call struct {
 	IDReplaced bool
 	Path       string
 	Request    *request.Request
+	// Route is the model that the route puts in place of the request's, where no rule
+	// names that; "" = none.
+	Route string
 	// Body is what Request was read from, for a tokeniser; nil = not to be asked. It
 	// is not kept.
 	Body []byte
@@ -219,24 +223,24 @@ func (p *Picker) Pick(ctx context.Context, c *Call) (*Pick, error) {
 	if err := p.standby(); err != nil {
 		return nil, err
 	}
-	model := p.cfg.Pool.Resolve(c.Request.Model)
-	if !model.Found && !model.Unchecked && c.Request.Model != "" {
-		return nil, &Refusal{Status: 404, Reason: "model-not-found", Detail: fmt.Sprintf("the model %q does not exist", c.Request.Model)}
+	model, err := p.resolve(c)
+	if err != nil {
+		return nil, err
 	}
 	s := p.scratch.Get().(*scratch)
 	r := c.Request
 	if p.cfg.Tokeniser != nil && c.Body != nil && r.TokensFrom == request.FromText {
-		r = s.tokenise(ctx, p.cfg.Tokeniser, c, model.Base)
+		r = s.tokenise(ctx, p.cfg.Tokeniser, c, &model)
 		watch.lap(&watch.Tokens)
 	}
-	s.prepare(p, c, r, model)
-	s.lookup(r, model)
+	s.prepare(p, c, r, &model)
+	s.lookup(r, &model)
 	watch.lap(&watch.Lookup)
 	if len(p.cfg.Scorers) > 0 {
 		s.runScorers(ctx)
 		watch.lap(&watch.Scorers)
 	}
-	pick := &Pick{picker: p, id: c.ID, decisionID: s.entry.DecisionID, arrival: c.Arrival, model: model.Base}
+	pick := &Pick{picker: p, id: c.ID, decisionID: s.entry.DecisionID, arrival: c.Arrival, model: model.Base, servedAs: model.Served}
 	handedOut := false
 	defer func() {
 		if !handedOut { // refused, or a panic on the way: Release does nothing for what was not booked
@@ -287,17 +291,17 @@ func (p *Picker) refuse(s *scratch, pick *Pick) error {
 
 // prepare fills in what is known before the look-up. r is the call's request, or
 // that with other ids.
-func (s *scratch) prepare(p *Picker, c *Call, r *request.Request, model pool.Resolution) {
+func (s *scratch) prepare(p *Picker, c *Call, r *request.Request, model *named) {
 	s.picker, s.picked, s.extraOf = p, -1, 0
 	s.req = score.InferenceRequest{
 		ID: c.ID, Model: model.Base, Adapter: model.Adapter, Tokens: r.Tokens, Count: r.TotalTokens,
 		Arrival: c.Arrival, Client: c.Client, NoPrefix: r.NoPrefix, Headers: c.Headers,
 	}
-	s.in = score.Inputs{Request: &s.req, Weights: p.weights.Load(), Seed: s.rng.Uint64() & score.MaxSeed}
-	s.query = pool.Query{Base: model.Base, Subset: s.allowed(c.Subset)}
+	s.in = score.Inputs{Request: &s.req, Weights: p.weights.Load().of(model.rewrite.Criticality), Seed: s.rng.Uint64() & score.MaxSeed}
+	s.query = pool.Query{Base: model.Base, Pools: model.pools, Subset: s.allowed(c.Subset)}
 	s.entry = record.Entry{
 		DecisionID: s.uuid(), RequestID: c.ID, RequestIDReplaced: c.IDReplaced, TimeScale: p.cfg.Clock.Scale(),
-		Policy: p.cfg.Policy.String(), Path: c.Path, Model: r.Model, ModelUnchecked: model.Unchecked,
+		Policy: p.cfg.Policy.String(), Path: c.Path, Model: r.Model, ModelUnchecked: model.Unchecked, Rewrite: model.rewrite,
 		Stream: r.Stream, Prompts: len(r.PromptTokens), PrefixTokens: len(r.Tokens),
 		BlockSize: p.cfg.BlockSize, TokensFrom: r.TokensFrom,
 		Inputs: &s.in, Decision: &s.dec, PredictedCached: -1,
@@ -332,7 +336,8 @@ func (s *scratch) unknownAddresses() (n int) {
 // forget lets go of what is the request's: the scratch memory outlives it.
 func (s *scratch) forget() {
 	clear(s.subset)
-	s.req, s.entry, s.query.Subset, s.in.Extra = score.InferenceRequest{}, record.Entry{}, nil, nil
+	s.req, s.entry, s.in.Extra = score.InferenceRequest{}, record.Entry{}, nil
+	s.query.Subset, s.query.Pools = nil, nil
 	s.exact = request.Request{}
 }
 
@@ -350,7 +355,7 @@ func (s *scratch) uuid() (id [16]byte) {
 
 // lookup fingerprints the prompt and asks the tree who holds how much of it, once
 // for each size of blocks that pods report in: nearly always one.
-func (s *scratch) lookup(r *request.Request, model pool.Resolution) {
+func (s *scratch) lookup(r *request.Request, model *named) {
 	sizes := s.picker.cfg.Pool.BlockSizes()
 	for len(s.matches) < len(sizes) {
 		s.matches = append(s.matches, pool.Match{})
@@ -364,7 +369,7 @@ func (s *scratch) lookup(r *request.Request, model pool.Resolution) {
 	s.req.Blocks = len(s.entry.Fingerprints)
 }
 
-func (s *scratch) match(m *pool.Match, r *request.Request, model pool.Resolution) {
+func (s *scratch) match(m *pool.Match, r *request.Request, model *named) {
 	m.Blocks = m.Blocks[:0]
 	if r.NoPrefix == "" {
 		tokens := r.Tokens[:min(len(r.Tokens), MaxBlocks*s.picker.cfg.BlockSize)]
@@ -391,7 +396,11 @@ func (s *scratch) Choose(pods []score.PodState, roster uint64) int {
 
 func (s *scratch) refusal() *Refusal {
 	if s.dec.Refused == score.Saturated {
-		return &Refusal{Status: 429, Reason: "saturated", Detail: "all pods are busy: " + s.reasons()}
+		busy := "all pods are busy: "
+		if s.entry.Rewrite.Criticality == naming.Sheddable {
+			busy = "all pods are busy, and the model gives way to others (Sheddable): "
+		}
+		return &Refusal{Status: 429, Reason: "saturated", Detail: busy + s.reasons()}
 	}
 	if len(s.in.Pods) == 0 {
 		return &Refusal{Status: 503, Reason: "no-endpoints", Detail: "no endpoints: the pool is empty"}

@@ -17,8 +17,8 @@ type Tokeniser interface {
 }
 
 // tokenise is the call's request with the ids that the tokeniser finds.
-func (s *scratch) tokenise(ctx context.Context, t Tokeniser, c *Call, base string) *request.Request {
-	found := t.Tokens(ctx, &tokens.Query{Base: base, Body: c.Body, Request: c.Request})
+func (s *scratch) tokenise(ctx context.Context, t Tokeniser, c *Call, m *named) *request.Request {
+	found := t.Tokens(ctx, &tokens.Query{Base: m.Base, Model: m.Served, Body: c.Body, Request: c.Request})
 	s.exact = *c.Request
 	s.exact.Retokenize(found.IDs, found.From)
 	return &s.exact

@@ -16,8 +16,9 @@ type ModelEntry struct {
 type Resolution struct {
 	Base    string // base model
 	Adapter string // LoRA adapter; "" when none
-	// Found: the name is in the catalogue. Unchecked: there is no catalogue to
-	// look it up in, and the name is taken as a base model.
+	Served  string // the name that the engines know it by
+	// Found: the name is in the catalogue. Unchecked: nobody vouches for the name,
+	// and it is taken as what it seems to be.
 	Found, Unchecked bool
 }
 
@@ -25,6 +26,10 @@ type Resolution struct {
 type catalogue struct {
 	names map[string]Resolution
 	known bool // some source of names is there
+	// configured: the names are the configuration's.
+	configured bool
+	// bases are the base models that engines of a pool say they serve, each once.
+	bases map[string][]string
 }
 
 // Resolve looks up a request's model: in the configured catalogue, else in what
@@ -34,7 +39,44 @@ func (p *Pool) Resolve(model string) Resolution {
 	if r, ok := c.names[model]; ok {
 		return r
 	}
-	return Resolution{Base: model, Unchecked: !c.known}
+	return Resolution{Base: model, Served: model, Unchecked: !c.known}
+}
+
+// ResolveTarget is [Pool.Resolve] for a name that a rule gives to a request, which
+// need not be in the catalogue: where the pools serve one base model alone, it is
+// an adapter of that, to be loaded; else a base model. nil is all pools.
+func (p *Pool) ResolveTarget(model string, pools []string) Resolution {
+	r := p.Resolve(model)
+	if r.Found {
+		return r
+	}
+	r.Unchecked = true
+	if base, one := p.catalogue.Load().only(pools); one {
+		r.Base, r.Adapter = base, model
+	}
+	return r
+}
+
+// only is the one base model of some pools: that their engines list, or when they
+// have not yet, that was configured.
+func (c *catalogue) only(pools []string) (base string, one bool) {
+	add := func(b string) {
+		one = base == "" || one && b == base
+		base = b
+	}
+	for name, bases := range c.bases {
+		if pools == nil || slices.Contains(pools, name) {
+			for _, b := range bases {
+				add(b)
+			}
+		}
+	}
+	if base == "" && c.configured {
+		for _, r := range c.names {
+			add(r.Base)
+		}
+	}
+	return base, one
 }
 
 // BaseModels are the base models that the catalogue has, by name.
@@ -49,18 +91,18 @@ func (p *Pool) BaseModels() []string {
 // buildCatalogue makes the catalogue anew; the pool's lock is held, or the pool
 // not shared yet.
 func (p *Pool) buildCatalogue() *catalogue {
-	c := &catalogue{names: map[string]Resolution{}}
+	c := &catalogue{names: map[string]Resolution{}, bases: map[string][]string{}}
+	c.known, c.configured = len(p.cfg.Models) > 0, len(p.cfg.Models) > 0
 	for _, m := range p.cfg.Models {
-		c.known = true
-		c.add(m.Name, Resolution{Base: m.Name})
+		c.add(m.Name, Resolution{Base: m.Name, Served: m.Name})
 		for _, alias := range m.Aliases {
-			c.add(alias, Resolution{Base: m.Name})
+			c.add(alias, Resolution{Base: m.Name, Served: m.Name})
 		}
 		for _, adapter := range m.Adapters {
-			c.add(adapter, Resolution{Base: m.Name, Adapter: adapter})
+			c.add(adapter, Resolution{Base: m.Name, Adapter: adapter, Served: adapter})
 		}
 	}
-	if c.known {
+	if c.configured {
 		return c
 	}
 	// Names that share a root are aliases of the first of them, by whatever pod
@@ -88,11 +130,11 @@ func (c *catalogue) list(e *endpoint, first map[string]string) {
 		if m.Root != "" {
 			first[m.Root] = base
 		}
-		c.add(m.ID, Resolution{Base: base})
+		c.add(m.ID, Resolution{Base: base, Served: m.ID})
 	}
 	for _, m := range e.listed {
 		if m.Parent != "" {
-			c.add(m.ID, Resolution{Base: c.base(m.Parent), Adapter: m.ID})
+			c.add(m.ID, Resolution{Base: c.base(m.Parent), Adapter: m.ID, Served: m.ID})
 		}
 	}
 }
@@ -122,6 +164,17 @@ func (c *catalogue) serves(e *endpoint) []string {
 		}
 	}
 	return bases
+}
+
+// note takes down what an engine's pool serves.
+func (c *catalogue) note(e *endpoint) {
+	of := c.bases[e.member.Pool]
+	for _, base := range e.models {
+		if !slices.Contains(of, base) {
+			of = append(of, base)
+		}
+	}
+	c.bases[e.member.Pool] = of
 }
 
 func (c *catalogue) add(name string, r Resolution) {

@@ -144,10 +144,10 @@ func (p *Pool) arrange() {
 // rearrange brings up to date what follows from what the members serve.
 func (p *Pool) rearrange() {
 	c := p.buildCatalogue()
-	p.catalogue.Store(c)
 	sizes := []int{p.cfg.BlockSize}
 	for _, e := range p.endpoints {
 		e.models = c.serves(e)
+		c.note(e)
 		e.vitals.model = c.loaded(e, p.cfg.Models)
 		if !slices.Contains(sizes, e.blockSize) {
 			sizes = append(sizes, e.blockSize)
@@ -161,6 +161,7 @@ func (p *Pool) rearrange() {
 			sizes = append(sizes, a.size)
 		}
 	}
+	p.catalogue.Store(c)
 	p.blockSizes.Store(&sizes)
 	p.changeFeeds()
 }
@@ -219,7 +220,7 @@ func (p *Pool) admit(m Member, at places, addresses []string) {
 // pod that comes back may be another process.
 func (e *endpoint) forget() {
 	*e = endpoint{
-		inFlight: e.inFlight, pending: e.pending, reservations: e.reservations,
+		inFlight: e.inFlight, pending: e.pending, reservations: e.reservations, shared: e.shared,
 		waiting: none, reportedLoad: none, gpuLoad: none, runningLoad: none, kvLoad: none, probe: none, reportHealth: none,
 		adapters: adapterList{reading: none}, reportedAdapters: adapterList{reading: none}, scrapedAdapters: adapterList{reading: none},
 		cache: none, reportedCache: noneFor("unknown: no status report from this pod"), running: none,

@@ -486,7 +486,7 @@ func TestCatalogue(t *testing.T) {
 				t.Errorf("%s is %+v, served by %v", name, r, served(t, p, r.Base))
 			}
 		}
-		if r := p.Resolve("fr"); r != (Resolution{Base: "m", Adapter: "fr", Found: true}) {
+		if r := p.Resolve("fr"); r != (Resolution{Base: "m", Adapter: "fr", Served: "fr", Found: true}) {
 			t.Errorf("the adapter is %+v", r)
 		}
 		if r := p.Resolve("other"); r.Found || r.Unchecked {
@@ -504,7 +504,7 @@ func TestCatalogue(t *testing.T) {
 		list(p, "a", engine.Model{ID: "meta/llama"})
 		list(p, "b", engine.Model{ID: "other"})
 		r := p.Resolve("fr")
-		if r != (Resolution{Base: "llama", Adapter: "fr", Found: true}) {
+		if r != (Resolution{Base: "llama", Adapter: "fr", Served: "fr", Found: true}) {
 			t.Errorf("the adapter is %+v", r)
 		}
 		if got := served(t, p, "llama"); !slices.Equal(got, []string{"a"}) {
@@ -513,7 +513,7 @@ func TestCatalogue(t *testing.T) {
 	})
 	t.Run("without any source a name is taken as it is", func(t *testing.T) {
 		p, _ := newPool(t, "a")
-		if r := p.Resolve("x"); r != (Resolution{Base: "x", Unchecked: true}) {
+		if r := p.Resolve("x"); r != (Resolution{Base: "x", Served: "x", Unchecked: true}) {
 			t.Errorf("%+v", r)
 		}
 		if got := served(t, p, "x"); len(got) != 1 {

@@ -10,9 +10,9 @@ import (
 
 // shape is the size of an entry's variable parts.
 type shape struct {
-	strings, chain, custom int
-	texts, tiers, gateway  int // bytes
-	total                  int
+	strings, chain, custom         int
+	texts, tiers, rewrite, gateway int // bytes
+	total                          int
 }
 
 // measure finds out how many bytes the entry takes. It fails on an entry that
@@ -32,8 +32,8 @@ func (e *Entry) measure() (s shape, ok bool) {
 	}
 	s.chain = explain.ChainLength(len(e.Fingerprints), e.BlockSize)
 	s.texts = e.textBytes()
-	s.tiers, s.gateway = e.tierBytes(), e.gatewaySize()
-	s.total = offOutcome + outcomeSize + s.tiers + s.gateway + s.strings + 2*len(d.Order) + 8*s.chain + s.texts +
+	s.tiers, s.rewrite, s.gateway = e.tierBytes(), e.Rewrite.size(), e.gatewaySize()
+	s.total = offOutcome + outcomeSize + s.tiers + s.rewrite + s.gateway + s.strings + 2*len(d.Order) + 8*s.chain + s.texts +
 		len(in.Pods)*(candidateSize+customSize*s.custom)
 	return s, true
 }
@@ -105,8 +105,12 @@ func (e *Entry) encode(b []byte, s shape, refs refs) {
 	if s.tiers > 0 {
 		e.encodeTiers(b[at : at+s.tiers])
 	}
+	at += s.tiers
+	if s.rewrite > 0 {
+		e.Rewrite.encode(b[at : at+s.rewrite])
+	}
 	if s.gateway > 0 {
-		e.encodeGateway(b[at+s.tiers:])
+		e.encodeGateway(b[at+s.rewrite:])
 	}
 }
 
@@ -127,7 +131,7 @@ func (e *Entry) encodeHeader(b *[headerSize]byte, s shape, refs refs) {
 	le.PutUint16(b[offChain:], uint16(s.chain))
 	putInt32(b[offPicked:], e.Picked)
 	le.PutUint16(b[offDecided:], uint16(d.DecidedBy))
-	le.PutUint16(b[offCustom:], uint16(s.custom))
+	b[offCustom], b[offMore] = uint8(s.custom), bit(s.rewrite > 0, moreRewrite)
 	counts := [...]int{in.Request.Count, e.Prompts, e.PrefixTokens, e.BlockSize, in.Request.Blocks, e.PredictedCached}
 	for i, v := range counts {
 		putInt32(b[offCounts+4*i:], v)
@@ -169,6 +173,7 @@ func encodeCandidate(b *[candidateSize]byte, p *score.PodState, r *score.PodResu
 	b[candStates+3] = origin(&p.Health)
 	b[candAdapters] = uint8(min(p.AdapterState, 15)) | bit(adapter != "" && adapterMatch(p, r, adapter), adapterMatches)
 	b[candReason] = uint8(r.Reason)
+	le.PutUint16(b[candPeers:], uint16(min(max(p.PeerPending, 0), math.MaxUint16)))
 }
 
 // adapterMatch reports whether the adapter is loaded. Where the engine has looked

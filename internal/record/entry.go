@@ -20,7 +20,8 @@ type Entry struct {
 	Policy            string  // "scores", or the policy that picked in their place
 	Path              string
 	Model             string // as asked for; as resolved it stands in Inputs.Request
-	ModelUnchecked    bool   // no catalogue was there to check the model
+	ModelUnchecked    bool   // nobody vouched for the model
+	Rewrite           Rewrite
 	Stream            bool
 	Prompts           int
 	PrefixTokens      int    // length of the routed prompt

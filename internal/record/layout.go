@@ -10,7 +10,7 @@ import (
 // A record is a header, an outcome of fixed size (so that it can be written in
 // place later), and parts of variable size one after the other:
 //
-//	header · outcome · strings · order (u16) · chain (u64) · candidates · custom · texts · tiers · gateway
+//	header · outcome · strings · order (u16) · chain (u64) · candidates · custom · texts · tiers · rewrite · gateway
 //
 // All numbers are little endian.
 const (
@@ -30,7 +30,8 @@ const (
 	offChain    = 66 // u16, number of fingerprints
 	offPicked   = 68 // i32
 	offDecided  = 72 // i16, score.DecidedBy
-	offCustom   = 74 // u16, number of custom scorers
+	offCustom   = 74 // u8, number of custom scorers
+	offMore     = 75 // u8, further flags
 	offCounts   = 76 // i32 × 6: prompt tokens, prompts, prefix tokens, block size, blocks, predicted
 	offTimings  = 100
 	offLengths  = 124 // u8 × 8, of the strings
@@ -62,6 +63,9 @@ const (
 	flagTiers   // a cache match has blocks beside the GPU's: see tiers.go
 )
 
+// Further flags.
+const moreRewrite = 1 // the model's name was rewritten: see rewrite.go
+
 // The strings of a record, and how many bytes of each are kept.
 const (
 	strRequestID = iota
@@ -92,7 +96,8 @@ const (
 	candStates    = 68 // u8 × 4: state in the lower half, source in the upper
 	candAdapters  = 72 // u8: state, and adapterMatches
 	candReason    = 73 // u8
-	candidateSize = 74
+	candPeers     = 74 // u16, pending of other replicas
+	candidateSize = 76
 
 	adapterMatches = 0x80
 )

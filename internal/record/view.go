@@ -21,10 +21,10 @@ type view struct {
 
 // parts are the variable parts of a record.
 type parts struct {
-	strings                       [numStrings][]byte
-	order, chain, pods            []byte
-	custom, texts, tiers, gateway []byte
-	candidates, customScores      int
+	strings                                [numStrings][]byte
+	order, chain, pods                     []byte
+	custom, texts, tiers, rewrite, gateway []byte
+	candidates, customScores               int
 }
 
 func (v *view) parts() (p parts) {
@@ -35,7 +35,7 @@ func (v *view) parts() (p parts) {
 		rest = rest[n:]
 		return part
 	}
-	p.candidates, p.customScores = int(le.Uint16(v.raw[offPods:])), int(le.Uint16(v.raw[offCustom:]))
+	p.candidates, p.customScores = int(le.Uint16(v.raw[offPods:])), int(v.raw[offCustom])
 	p.order = next(2 * int(v.raw[offOrder]))
 	p.chain = next(8 * int(le.Uint16(v.raw[offChain:])))
 	p.pods = next(candidateSize * p.candidates)
@@ -43,6 +43,9 @@ func (v *view) parts() (p parts) {
 	p.texts = next(int(le.Uint32(v.raw[offTexts:])))
 	if v.flag(flagTiers) {
 		p.tiers = next(int(le.Uint32(next(tiersLength))))
+	}
+	if v.raw[offMore]&moreRewrite != 0 {
+		p.rewrite = next(int(le.Uint16(next(rewriteLength))))
 	}
 	p.gateway = rest
 	return p
@@ -92,7 +95,7 @@ func (v *view) request(p *parts) explain.Request {
 	n := func(i int) int { return getInt32(v.raw[offCounts+4*i:]) }
 	return explain.Request{
 		Path: valid(p.strings[strPath]), Model: valid(p.strings[strModel]), Base: valid(p.strings[strBase]),
-		Adapter: valid(p.strings[strAdapter]), ModelUnchecked: v.flag(flagUnchecked),
+		Adapter: valid(p.strings[strAdapter]), ModelUnchecked: v.flag(flagUnchecked), Rewrite: p.rewriteOf(),
 		PromptTokens: n(0), Prompts: n(1), PrefixTokens: n(2), BlockSize: n(3), Blocks: n(4),
 		TokensFrom: valid(p.strings[strTokensFrom]), NoPrefix: valid(p.strings[strNoPrefix]), Stream: v.flag(flagStream),
 	}
@@ -151,6 +154,7 @@ func (v *view) candidates(p *parts) []explain.Candidate {
 		c.Waiting = reading(b, 2, note[score.QueueDepth])
 		c.Health = reading(b, 3, note[score.Health])
 		c.Pending, c.InFlight = getInt32(b[candPending:]), getInt32(b[candInFlight:])
+		c.PeerPending = int(le.Uint16(b[candPeers:]))
 		c.Adapters = explain.Adapters{
 			State: stateName(b[candAdapters] &^ adapterMatches), Match: b[candAdapters]&adapterMatches != 0,
 			Loaded: int(le.Uint16(b[candLoaded:])), Max: int(le.Uint16(b[candSlots:])), Detail: note[score.AdapterMatch],

@@ -90,7 +90,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	for _, build := range []func() error{
-		s.buildRecorder, s.buildFleet, s.buildPool, func() error { return s.buildPicker(weights) }, s.buildServers,
+		s.buildRecorder, s.buildFleet, s.buildPool, func() error { return s.buildPicker(weights) }, s.buildKube, s.buildServers,
 	} {
 		if err := build(); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -168,13 +168,7 @@ func (s *Server) setMembers(members []pool.Member) error {
 func (s *Server) buildPicker(weights score.Weights) (err error) {
 	s.metrics = telemetry.NewMetrics(s.metricSources())
 	s.watch = s.newWatch()
-	aliases := map[string]string{}
-	for _, m := range s.opts.Config.Models {
-		for _, a := range m.Aliases {
-			aliases[a] = m.Name
-		}
-	}
-	if err := s.buildTokens(aliases); err != nil {
+	if err := s.buildTokens(); err != nil {
 		return err
 	}
 	var tokeniser picker.Tokeniser
@@ -192,12 +186,12 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 	}
 	s.gateway, err = gateway.New(gateway.Config{
 		Picker: s.picker, Clock: s.clock, Logger: s.log, MaxBody: s.opts.MaxBody, MaxBodies: s.opts.MaxBodies,
-		Aliases: aliases, AllowHeaders: s.opts.Config.AllowHeaders,
+		AllowHeaders: s.opts.Config.AllowHeaders,
 	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.registerGateway(), s.registerTokens(), s.registerElection(), s.buildExtproc(aliases))
+	return errors.Join(s.registerGateway(), s.registerTokens(), s.registerElection(), s.buildExtproc())
 }
 
 // buildFleet makes the simulated pods, which are members of the pool like those

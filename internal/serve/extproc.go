@@ -35,14 +35,14 @@ type extprocServer struct {
 const handshakeTimeout = 10 * time.Second
 
 // buildExtproc makes the ext_proc server, unless it has no address.
-func (s *Server) buildExtproc(aliases map[string]string) (err error) {
+func (s *Server) buildExtproc() (err error) {
 	if s.listeners.extproc == nil {
 		return nil
 	}
 	c := &s.opts.Config.Extproc
 	e := &extprocServer{listener: s.listeners.extproc, stopped: make(chan struct{})}
 	e.service, err = extproc.New(extproc.Config{
-		Picker: s.picker, Clock: s.clock, Logger: s.log, Aliases: aliases, AllowHeaders: s.opts.Config.AllowHeaders,
+		Picker: s.picker, Clock: s.clock, Logger: s.log, AllowHeaders: s.opts.Config.AllowHeaders,
 		MaxBody: s.opts.MaxBody, MaxBodies: s.opts.MaxBodies,
 		Fallbacks: c.Fallbacks, ScoresMetadata: c.ScoresMetadata, MaxStreams: c.MaxStreams,
 		BodyTimeout: config.Seconds(c.BodyTimeoutSeconds),

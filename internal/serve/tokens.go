@@ -8,7 +8,7 @@ import (
 )
 
 // buildTokens makes the tokeniser, unless nobody is to be asked.
-func (s *Server) buildTokens(aliases map[string]string) (err error) {
+func (s *Server) buildTokens() (err error) {
 	c := &s.opts.Config.Tokens
 	source := tokens.Source(c.Source)
 	if source == tokens.SourceAuto && s.opts.Sim != nil && c.RenderURL == "" {
@@ -18,7 +18,7 @@ func (s *Server) buildTokens(aliases map[string]string) (err error) {
 		return nil
 	}
 	s.tokens, err = tokens.New(tokens.Config{
-		Source: source, RenderURL: c.RenderURL, Servers: s.tokenServers, Aliases: aliases, Logger: s.log,
+		Source: source, RenderURL: c.RenderURL, Servers: s.tokenServers, Logger: s.log,
 		Timeout: config.Milliseconds(c.TimeoutMs), CacheBytes: int64(c.CacheMiB) << 20,
 	})
 	return err

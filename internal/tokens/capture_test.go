@@ -120,7 +120,7 @@ func TestRealServer(t *testing.T) {
 			tk := newTokeniser(t, Config{Transport: server, Servers: one})
 			path, body := served(t, e)
 			r := parsed(t, path, body)
-			got := tk.Tokens(context.Background(), &Query{Base: "tiny", Body: body, Request: r})
+			got := tk.Tokens(context.Background(), &Query{Base: "tiny", Model: r.Model, Body: body, Request: r})
 			if e.Status != http.StatusOK {
 				if got.From != request.FromText || !cmp.Equal(got.IDs, r.PromptTokens) {
 					t.Errorf("a refused request got ids from %s", got.From)
@@ -149,7 +149,7 @@ func TestRealRender(t *testing.T) {
 		e := all[name]
 		body := e.Request
 		r := parsed(t, strings.TrimSuffix(e.Path, "/render"), body)
-		got := tk.Tokens(context.Background(), &Query{Base: "tiny", Body: body, Request: r})
+		got := tk.Tokens(context.Background(), &Query{Base: "tiny", Model: r.Model, Body: body, Request: r})
 		want, err := request.Rendered([]byte(e.Response))
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@
 //
 //	t, err := tokens.New(tokens.Config{Servers: servers})
 //	…
-//	prompts := t.Tokens(ctx, &tokens.Query{Base: base, Body: body, Request: parsed})
+//	prompts := t.Tokens(ctx, &tokens.Query{Base: base, Model: model, Body: body, Request: parsed})
 //
 // # What is asked
 //

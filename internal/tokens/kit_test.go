@@ -62,7 +62,8 @@ func query(tb testing.TB, doc object) *Query {
 	if doc["messages"] != nil {
 		path = "/v1/chat/completions"
 	}
-	return &Query{Base: "m", Body: body, Request: parsed(tb, path, body)}
+	r := parsed(tb, path, body)
+	return &Query{Base: "m", Model: r.Model, Body: body, Request: r}
 }
 
 func text(tb testing.TB, prompt string) *Query {

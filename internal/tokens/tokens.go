@@ -57,8 +57,6 @@ type Config struct {
 	// Servers are the ready engines that serve a base model. It is called for each
 	// prompt that is not in the cache.
 	Servers func(base string) []Server
-	// Aliases maps names that clients may ask for to the engines' name.
-	Aliases map[string]string
 
 	// Timeout is how long a request may wait for its ids (default 150 ms).
 	Timeout time.Duration
@@ -174,6 +172,8 @@ func (t *Tokeniser) Close() {
 type Query struct {
 	// Base is the model as resolved: who serves it can be asked.
 	Base string
+	// Model is how the engines call what is asked for.
+	Model string
 	// Body is the request's; it is not kept.
 	Body []byte
 	// Request is what was read of it.
@@ -253,10 +253,7 @@ type asking struct {
 }
 
 func (t *Tokeniser) asking(q *Query, w *request.Wording) *asking {
-	a := &asking{base: q.Base, model: q.Request.Model, wording: w}
-	if served := t.cfg.Aliases[a.model]; served != "" {
-		a.model = served
-	}
+	a := &asking{base: q.Base, model: q.Model, wording: w}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d, told := t.doubts[a.base]

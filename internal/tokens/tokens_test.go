@@ -181,10 +181,12 @@ func TestHarmonyByRoot(t *testing.T) {
 	}
 }
 
-func TestAliasesAreTheEnginesNames(t *testing.T) {
+func TestEnginesAreAskedByTheirName(t *testing.T) {
 	e := &engine{}
-	tk := newTokeniser(t, Config{Transport: e, Servers: one, Aliases: map[string]string{"m": "org/m-8b"}})
-	tk.mustFind(t, text(t, "hello"))
+	tk := newTokeniser(t, Config{Transport: e, Servers: one})
+	q := text(t, "hello")
+	q.Model = "org/m-8b"
+	tk.mustFind(t, q)
 	if calls := e.calls(); len(calls) != 1 || !strings.Contains(calls[0].body, `"model":"org/m-8b"`) {
 		t.Errorf("asked %v", calls)
 	}
@@ -427,7 +429,8 @@ func TestKeysTellWordingsApart(t *testing.T) {
 		`{"model":"m","messages":[{"role":"user","content":"a"}],"add_special_tokens":true}`,
 		`{"model":"m","messages":[{"role":"user","content":"a"}],"chat_template_kwargs":{}}`,
 	} {
-		q := &Query{Base: "m", Body: []byte(body), Request: parsed(t, "/v1/chat/completions", []byte(body))}
+		r := parsed(t, "/v1/chat/completions", []byte(body))
+		q := &Query{Base: "m", Model: r.Model, Body: []byte(body), Request: r}
 		k, _ := tk.hasher.chat(tk.asking(q, request.ReadWording(q.Request.Kind, q.Body)))
 		if other := seen[k]; other != "" {
 			t.Errorf("one key for %s and %s", other, body)
