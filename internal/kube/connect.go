@@ -3,12 +3,15 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
 
 	"github.com/eppctl/eppctl/internal/buildinfo"
 )
@@ -38,6 +41,10 @@ type Cluster struct {
 	config *rest.Config
 }
 
+// quieten keeps client-go from logging in a form of its own: what counts is in the
+// errors that it returns.
+var quieten = sync.OnceFunc(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandler)) })
+
 // NoConfigError says that nothing tells where a cluster is.
 type NoConfigError struct{ Err error }
 
@@ -65,6 +72,7 @@ func Connect(s Settings) (*Cluster, error) {
 		}
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
+	quieten()
 	c := &Cluster{config: config}
 	if c.Namespace, c.NamespaceGiven, err = loader.Namespace(); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -79,6 +87,7 @@ func Connect(s Settings) (*Cluster, error) {
 	config.UserAgent = "eppctl/" + buildinfo.Read().Version
 	config.QPS, config.Burst = -1, -1 // the server has its own fairness; what is asked here is bounded by what is watched
 	config.Timeout = s.RequestTimeout
+	config.WarningHandler = rest.NoWarnings{} // such as that v1alpha2 is old
 	return c, nil
 }
 

@@ -50,6 +50,8 @@ type State struct {
 	Rewrites []*InferenceModelRewrite
 	// Settings is the ConfigMap with the picker's settings.
 	Settings SettingsMap
+	// SettingsKnown: what Settings says was read, and is no guess.
+	SettingsKnown bool
 	// Synced: pools, pods, models and rewrites were all read once, or are known not to
 	// be there. It stays true when the API server goes away.
 	Synced bool
@@ -68,8 +70,6 @@ type SettingsMap struct {
 	Name  Name   // zero: nobody named one
 	Found bool   // it is there, with the key
 	YAML  string // its key eppctl.yaml
-	// Version changes when it is changed.
-	Version string
 }
 
 // Problem is what keeps a watch from being up to date.
@@ -77,4 +77,6 @@ type Problem struct {
 	What   string    // such as "pods of serving"
 	Reason string    // with what to do about it
 	Since  time.Time // of its first failure in a row
+	// Forbidden: it lasts until somebody gives the rights.
+	Forbidden bool
 }

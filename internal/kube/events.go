@@ -1,0 +1,199 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// eventPause is how long an event of one reason is not written again; how often it
+// came meanwhile is added to its count.
+const eventPause = 5 * time.Minute
+
+// Bounds of [Events].
+const (
+	maxNote       = 1000 // bytes; the API takes 1,024
+	maxWaiting    = 32   // events that are not written yet
+	maxRemembered = 256  // pools and reasons
+)
+
+// Events writes Kubernetes Events about pools. What can't be written is dropped and
+// counted.
+type Events struct {
+	cluster *Cluster
+	log     *slog.Logger
+	queue   chan said
+	now     func() time.Time
+
+	mu      sync.Mutex
+	series  map[seriesKey]*series
+	stats   EventStats
+	refused bool // it was said that events may not be written
+}
+
+// EventStats count events.
+type EventStats struct{ Written, Dropped uint64 }
+
+type seriesKey struct{ uid, reason string }
+
+// series is one event and its repetitions.
+type series struct {
+	name    string // of the object in the cluster; "" = there is none yet
+	first   time.Time
+	written time.Time
+	count   int32 // all of them, those that are not written included
+}
+
+type said struct {
+	pool         *InferencePool
+	reason, note string
+	at           time.Time
+	warning      bool
+}
+
+// Events makes a writer of events, which [Events.Run] runs.
+func (c *Cluster) Events(log *slog.Logger) *Events {
+	return &Events{cluster: c, log: log, queue: make(chan said, maxWaiting), series: map[seriesKey]*series{}, now: time.Now}
+}
+
+// Say says something about a pool, unless it was said a short while ago. It does not
+// wait.
+func (e *Events) Say(pool *InferencePool, reason, note string, warning bool) {
+	now, key := e.now(), seriesKey{string(pool.UID), reason}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.series[key]
+	if s == nil {
+		if len(e.series) >= maxRemembered {
+			e.forgetOldest()
+		}
+		s = &series{first: now}
+		e.series[key] = s
+	}
+	s.count++
+	if !s.written.IsZero() && now.Sub(s.written) < eventPause {
+		return
+	}
+	select {
+	case e.queue <- said{pool: pool, reason: reason, note: cut(note), at: now, warning: warning}:
+		s.written = now
+	default:
+		e.stats.Dropped++
+	}
+}
+
+func (e *Events) forgetOldest() {
+	var oldest seriesKey
+	for key, s := range e.series {
+		if o := e.series[oldest]; o == nil || s.written.Before(o.written) {
+			oldest = key
+		}
+	}
+	delete(e.series, oldest)
+}
+
+func cut(note string) string {
+	if len(note) > maxNote {
+		return note[:maxNote] + "…"
+	}
+	return note
+}
+
+// Stats are the counts.
+func (e *Events) Stats() EventStats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stats
+}
+
+// Run writes until ctx ends.
+func (e *Events) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case s := <-e.queue:
+			e.write(ctx, s)
+		}
+	}
+}
+
+// write writes one event, as a new one or as another count of one that is there.
+func (e *Events) write(ctx context.Context, s said) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	e.mu.Lock()
+	var of series
+	if known := e.series[seriesKey{string(s.pool.UID), s.reason}]; known != nil {
+		of = *known
+	}
+	e.mu.Unlock()
+	name, err := of.name, error(nil)
+	if name != "" {
+		err = e.patch(ctx, &s, &of)
+	}
+	if name == "" || apierrors.IsNotFound(err) { // events go away after an hour or so
+		name, err = e.create(ctx, &s, &of)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		e.stats.Dropped++
+		if apierrors.IsForbidden(err) && !e.refused {
+			e.refused = true
+			e.log.Warn("may not write events about the pool: give its ServiceAccount the Role of 'eppctl manifests' (verbs create and patch of events)",
+				slog.String("namespace", s.pool.Namespace))
+		}
+		return
+	}
+	e.stats.Written++
+	if known := e.series[seriesKey{string(s.pool.UID), s.reason}]; known != nil {
+		known.name = name
+	}
+}
+
+func (e *Events) create(ctx context.Context, s *said, of *series) (name string, err error) {
+	client, err := e.cluster.core()
+	if err != nil {
+		return "", err
+	}
+	kind := "Normal"
+	if s.warning {
+		kind = "Warning"
+	}
+	host, _ := os.Hostname()
+	name = s.pool.Name + "." + strconv.FormatInt(s.at.UnixNano(), 16)
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.pool.Namespace},
+		InvolvedObject: corev1.ObjectReference{
+			Kind: "InferencePool", APIVersion: cmp.Or(s.pool.APIVersion, PoolV1.String()), Namespace: s.pool.Namespace, Name: s.pool.Name, UID: s.pool.UID,
+		},
+		Reason: s.reason, Message: s.note, Type: kind, Source: corev1.EventSource{Component: "eppctl"},
+		FirstTimestamp: metav1.NewTime(of.first), LastTimestamp: metav1.NewTime(s.at), Count: max(of.count, 1),
+		ReportingController: "eppctl.dev/picker", ReportingInstance: host,
+	}
+	return name, client.Post().Namespace(s.pool.Namespace).Resource("events").Body(event).Do(ctx).Error()
+}
+
+func (e *Events) patch(ctx context.Context, s *said, of *series) error {
+	client, err := e.cluster.core()
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"count": of.count, "lastTimestamp": metav1.NewTime(s.at), "message": s.note})
+	if err != nil {
+		return fmt.Errorf("event: %w", err)
+	}
+	return client.Patch(types.MergePatchType).Namespace(s.pool.Namespace).Resource("events").Name(of.name).Body(body).Do(ctx).Error()
+}

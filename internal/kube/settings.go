@@ -1,0 +1,63 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// SettingsKey is the key of a ConfigMap under which the picker's settings are, and
+// settingsAnnotation the pool's that names the ConfigMap.
+const (
+	SettingsKey        = "eppctl.yaml"
+	settingsAnnotation = "eppctl.dev/config"
+)
+
+// SettingsOf is the ConfigMap that a pool names; the zero Name for none. It is in the
+// pool's namespace.
+func SettingsOf(p *InferencePool) Name {
+	if name := p.Annotations[settingsAnnotation]; name != "" && !strings.Contains(name, "/") {
+		return Name{p.Namespace, name}
+	}
+	return Name{}
+}
+
+func settingsOf(name Name, c *corev1.ConfigMap) SettingsMap {
+	text, found := c.Data[SettingsKey]
+	return SettingsMap{Name: name, Found: found, YAML: text}
+}
+
+// ReadSettings reads the ConfigMap that is named, or else the one that the pool
+// names, once. Found is false when there is none, or no such key.
+func (c *Cluster) ReadSettings(ctx context.Context, named, of Name) (SettingsMap, error) {
+	if named == (Name{}) {
+		p, err := c.Pool(ctx, of)
+		if step, ok := errors.AsType[*StepError](err); ok && step.Trouble == Missing {
+			return SettingsMap{}, nil // it may come later
+		}
+		if err != nil {
+			return SettingsMap{}, err
+		}
+		if named = SettingsOf(p); named == (Name{}) {
+			return SettingsMap{}, nil
+		}
+	}
+	client, err := c.core()
+	if err != nil {
+		return SettingsMap{Name: named}, err
+	}
+	m := new(corev1.ConfigMap)
+	err = client.Get().Namespace(named.Namespace).Resource("configmaps").Name(named.Name).Do(ctx).Into(m)
+	switch {
+	case apierrors.IsNotFound(err):
+		return SettingsMap{Name: named}, nil
+	case err != nil:
+		s := source{gv: corev1.SchemeGroupVersion, resource: "configmaps", namespace: named.Namespace}
+		return SettingsMap{Name: named}, fmt.Errorf("ConfigMap %s: %s", named, explain("get", &s, err))
+	}
+	return settingsOf(named, m), nil
+}

@@ -1,0 +1,90 @@
+package kube
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// trouble keeps what is wrong with the watches, and says it: at once, then at
+// intervals that grow, and when it is over.
+type trouble struct {
+	log     *slog.Logger
+	changed func()
+
+	mu       sync.Mutex
+	problems map[string]*ongoing // by what is concerned
+	failures uint64
+}
+
+// ongoing is a problem that is not over.
+type ongoing struct {
+	Problem
+	said  time.Time
+	pause time.Duration // until it is said again; 0 = it is not
+}
+
+// It is said again after firstPause, and so on twice as long, up to lastPause.
+const (
+	firstPause = time.Minute
+	lastPause  = time.Hour
+)
+
+// add notes a failure. A lasting one, which nothing but an operator ends, is said
+// once.
+func (t *trouble) add(what, reason string, lasting bool) {
+	t.mu.Lock()
+	t.failures++
+	now, p := time.Now(), t.problems[what]
+	fresh := p == nil
+	if fresh {
+		p = &ongoing{Problem: Problem{What: what, Since: now}}
+		t.problems[what] = p
+	}
+	again := !fresh && p.pause > 0 && now.Sub(p.said) >= p.pause
+	say := fresh || again || lasting && p.Reason != reason
+	p.Reason, p.Forbidden = reason, lasting
+	switch {
+	case !say:
+	case lasting:
+		p.said, p.pause = now, 0
+	case again:
+		p.said, p.pause = now, min(2*p.pause, lastPause)
+	default:
+		p.said, p.pause = now, firstPause
+	}
+	since := now.Sub(p.Since)
+	t.mu.Unlock()
+	if say {
+		t.log.Warn("the API server's news are missing, the last known pods stand", slog.String("what", what), slog.String("reason", reason), slog.Duration("since", since.Round(time.Second)))
+	}
+	if fresh {
+		t.changed()
+	}
+}
+
+// over says that there is nothing wrong any more.
+func (t *trouble) over(what string) {
+	t.mu.Lock()
+	p := t.problems[what]
+	delete(t.problems, what)
+	t.mu.Unlock()
+	if p != nil {
+		t.log.Info("the API server's news are back", slog.String("what", what), slog.Duration("after", time.Since(p.Since).Round(time.Second)))
+		t.changed()
+	}
+}
+
+// list is what is wrong now, and how often something failed.
+func (t *trouble) list() (problems []Problem, failures uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for p := range maps.Values(t.problems) {
+		problems = append(problems, p.Problem)
+	}
+	slices.SortFunc(problems, func(a, b Problem) int { return cmp.Compare(a.What, b.What) })
+	return problems, t.failures
+}
