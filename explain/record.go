@@ -182,9 +182,7 @@ type Candidate struct {
 	Load     Input  `json:"load"`    // utilization, compared with maxUtilization
 	Waiting  Input  `json:"waiting"` // as the engine last reported
 	Pending  int    `json:"pending"` // picks that report can't have seen
-	// PeerPending are those of other replicas, as they told.
-	PeerPending int `json:"peerPending,omitempty"`
-	InFlight    int `json:"inFlight"` // of this replica alone
+	InFlight int    `json:"inFlight"`
 	// Running is how many requests the engine said it runs; only in the records of
 	// foreign pickers.
 	Running  *float64      `json:"running,omitempty"`

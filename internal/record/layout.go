@@ -96,8 +96,7 @@ const (
 	candStates    = 68 // u8 × 4: state in the lower half, source in the upper
 	candAdapters  = 72 // u8: state, and adapterMatches
 	candReason    = 73 // u8
-	candPeers     = 74 // u16, pending of other replicas
-	candidateSize = 76
+	candidateSize = 74
 
 	adapterMatches = 0x80
 )

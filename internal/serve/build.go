@@ -90,7 +90,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	for _, build := range []func() error{
-		s.buildRecorder, s.buildFleet, s.buildPool, func() error { return s.buildPicker(weights) }, s.buildKube, s.buildServers,
+		s.buildRecorder, s.buildFleet, s.buildPool, func() error { return s.buildPicker(weights) }, s.buildServers,
 	} {
 		if err := build(); err != nil {
 			return nil, errors.Join(err, s.Close())
