@@ -93,6 +93,8 @@ func TestBadProfiles(t *testing.T) {
 		"gpus: [{name: a}, {name: a}]":     `x: gpus[1].name: "a" is empty or taken`,
 		"gpus: [{name: a, step: 1e9}]":     "x: gpus[0]: step and prefill are factors between 0.01 and 1000",
 		"pods: h100=1":                     `x: pods "h100=1": no GPU "h100" in profile llama-8b; there are a100, a10g`,
+		"pods: a100=2,a10g=1,a100=3":       `x: pods "a100=2,a10g=1,a100=3": a100 stands there twice: add its numbers up`,
+		"pods: 2,a100=3":                   `x: pods "2,a100=3": a100 stands there twice: add its numbers up`,
 		"pods: many":                       `x: pods "many": want a number, or numbers by GPU as in a100=8`,
 		"faults: [{pod: sim-0, slow: -1}]": "x: faults[0].slow: must be a factor between 0.01 and 1000, got -1",
 		"cache: reports\nintervals: {report: 0s}": "x: intervals.report: must be above 0 when reports tell the caches",

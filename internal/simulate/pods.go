@@ -31,6 +31,8 @@ func (p *Profile) parsePods(text string) (counts []podCount, err error) {
 			return nil, fmt.Errorf("pods %q: no GPU %q in profile %s; there are %s", text, name, p.Name, p.gpuNames())
 		case err != nil || n < 1:
 			return nil, fmt.Errorf("pods %q: want a number, or numbers by GPU as in %s=8", text, p.GPUs[0].Name)
+		case slices.ContainsFunc(counts, func(c podCount) bool { return c.gpu.Name == name }):
+			return nil, fmt.Errorf("pods %q: %s stands there twice: add its numbers up", text, name)
 		}
 		if total += n; total > maxPods {
 			return nil, fmt.Errorf("pods %q: at most %d can be simulated", text, maxPods)
