@@ -98,6 +98,7 @@ func (f *Finder) Result(nth int) (rec *explain.Record, count int, err error) {
 		matches = f.prefix
 	}
 	newestFirst(matches)
+	matches = distinct(matches)
 	if ids := requestIDs(matches); len(ids) > 1 {
 		return nil, 0, &AmbiguousError{f.ID, ids}
 	}
@@ -120,6 +121,22 @@ func part(rec *explain.Record) int {
 		return 0
 	}
 	return 1
+}
+
+// distinct leaves one of the copies of a decision: one that tells the outcome.
+func distinct(list []*explain.Record) (out []*explain.Record) {
+	at := map[string]int{}
+	for _, rec := range list {
+		i, again := at[rec.DecisionID]
+		switch {
+		case !again || rec.DecisionID == "":
+			at[rec.DecisionID] = len(out)
+			out = append(out, rec)
+		case out[i].Outcome.State == explain.OutcomePending:
+			out[i] = rec
+		}
+	}
+	return out
 }
 
 func requestIDs(list []*explain.Record) (ids []string) {

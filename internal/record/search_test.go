@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -70,11 +71,19 @@ func TestFinder(t *testing.T) {
 	t.Run("more than are kept: the newest are", func(t *testing.T) {
 		shown := make([]string, 5*maxMatches)
 		for i := range shown {
-			shown[i] = "same/d"
+			shown[i] = fmt.Sprint("same/d", i)
 		}
 		shown[len(shown)-1] = "same/last"
 		if rec, count, err := find("same", 1, shown...); err != nil || rec.DecisionID != "last" || count < maxMatches {
 			t.Errorf("%+v, %d, %v", rec, count, err)
+		}
+	})
+	t.Run("a decision that is shown twice is one, with its outcome", func(t *testing.T) {
+		f := Finder{ID: "a"}
+		f.See(&explain.Record{RequestID: "a", DecisionID: "d", Outcome: explain.Outcome{State: explain.OutcomePending}})
+		f.See(&explain.Record{RequestID: "a", DecisionID: "d", Outcome: explain.Outcome{State: explain.OutcomeDone}})
+		if rec, count, err := f.Result(1); err != nil || rec.Outcome.State != explain.OutcomeDone || count != 1 {
+			t.Errorf("%+v, %d, %v; want one that is done", rec, count, err)
 		}
 	})
 	t.Run("of the picks for one request the primary one", func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +21,10 @@ type Files struct {
 	opts   Options
 	name   string // as given
 	groups []group
-	once   bool  // it can be read only once, as standard input or a pipe
-	kept   *kept // what was in it, once it was read
+	dir    bool  // of one file that can't be read the others are
+	in     io.Reader // that it is, in place of a file; nil for files
+	once   bool      // it can be read only once, as standard input or a pipe
+	kept   *kept     // what was in it, once it was read
 }
 
 // group is files that are read as one: either one of the recorder's, which is read
@@ -37,6 +40,9 @@ func Open(path string, opts Options) (*Files, error) {
 	f := &Files{opts: opts, name: path}
 	if info, err := os.Stat(path); path == "-" || err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f.groups, f.once = []group{{texts: []string{path}}}, true
+		if path == "-" {
+			f.in = opts.Stdin
+		}
 		return f, nil
 	}
 	file, err := os.Open(path)
@@ -57,6 +63,7 @@ func Open(path string, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.dir = true
 	for _, name := range names {
 		f.add(name, recorded(name))
 	}
@@ -153,15 +160,18 @@ func (f *Files) Each(ctx context.Context, want Want, visit func(*explain.Record)
 	}
 	w := &walk{f: f, ctx: ctx, q: q, past: new(record.Past)}
 	if want.AnyOrder && q.Limit == 0 {
-		err = w.all(w.wanted(visit))
+		err = w.anyOrder(visit)
 	} else {
 		more, err = w.newestFirst(q.Limit, visit)
+	}
+	if err == nil {
+		err = w.failed()
 	}
 	if err != nil {
 		return false, err
 	}
-	if err := w.failed(); err != nil {
-		return false, err
+	if w.copies > 0 {
+		f.opts.warn("%s: decisions were left out, since they are there already: %d", f.name, w.copies)
 	}
 	if w.past.Looked == 0 && w.level != nil {
 		return false, w.level
@@ -179,9 +189,25 @@ type walk struct {
 	known    bool  // something was in some file that is known
 	stranger error // what is wrong with the first file that holds nothing of that kind
 	level    error // a log was written at one that leaves decisions out
+	copies   int   // decisions that were there already
+
+	read     int   // files
+	unread   int   // files that can't be read
+	unreadIs error // what is wrong with the first of them
 	// Why the request that is looked for is not there: a log tells how it went, or has
 	// no trace of it.
 	why, untraced string
+}
+
+// anyOrder visits what is wanted, each decision once.
+func (w *walk) anyOrder(visit func(*explain.Record) error) error {
+	s := &settled{visit: visit}
+	err := w.all(w.wanted(s.add))
+	if err == nil {
+		err = s.flush()
+	}
+	w.copies = s.left
+	return err
 }
 
 // all visits what may be wanted, in any order.
@@ -213,6 +239,7 @@ func (w *walk) newestFirst(limit int, visit func(*explain.Record) error) (more b
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
+	w.copies += sorted.left
 	return sorted.more, err
 }
 
@@ -230,21 +257,22 @@ func (w *walk) forwards(g group, limit int, sorted *newest) error {
 	kept := held{limit: limit}
 	err := w.group(g, w.wanted(func(rec *explain.Record) error {
 		if kept.crowded {
-			return sorted.visit(rec)
+			return sorted.emit(rec)
 		}
 		if kept.add(rec) {
 			return nil
 		}
 		w.f.opts.warn("%s: too much to sort, these are in the order of the file", w.f.name)
-		if err := errors.Join(sorted.flush(), kept.each(sorted.visit)); err != nil {
+		if err := errors.Join(sorted.flush(), kept.each(sorted.emit)); err != nil {
 			return err
 		}
-		return sorted.visit(rec)
+		return sorted.emit(rec)
 	}))
-	if err != nil || kept.crowded {
-		return err
+	if err == nil && !kept.crowded {
+		err = kept.each(sorted.add)
 	}
-	return kept.each(sorted.add)
+	w.copies += kept.left
+	return err
 }
 
 // group visits what may be wanted of one group.
@@ -287,14 +315,15 @@ func (w *walk) text(r *reading, name string) error {
 		}
 		w.f.kept, r.kept = all, all
 	}
-	if name == "-" {
-		return r.text(w.ctx, name, w.f.opts.Stdin)
+	if w.f.in != nil {
+		return r.text(w.ctx, name, w.f.in)
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("read decisions: %w", err)
+		return w.unreadable(fmt.Errorf("read decisions: %w", err))
 	}
 	defer file.Close()
+	w.read++
 	return r.text(w.ctx, name, file)
 }
 
@@ -310,19 +339,47 @@ func (w *walk) recorded(name string, visit func(*explain.Record) error) error {
 	if seen.Damaged > 0 {
 		w.f.opts.warn("%s: %d lines skipped, the first is in %v", w.f.name, seen.Damaged, seen.First)
 	}
-	return cmp.Or(failed, err)
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil && w.ctx.Err() == nil:
+		return w.unreadable(err)
+	}
+	w.read++
+	return err
 }
 
-// failed is the error of files in which nothing is known; next to others that are
-// known they are only worth a warning.
-func (w *walk) failed() error {
-	if w.stranger == nil || w.known {
-		if w.stranger != nil {
-			w.f.opts.warn("skipped: %v", w.stranger)
-		}
-		return nil
+// unreadable notes a file that can't be read. It is the error of what was asked for by
+// its name.
+func (w *walk) unreadable(err error) error {
+	if !w.f.dir {
+		return err
 	}
-	return w.stranger
+	w.unread++
+	w.unreadIs = cmp.Or(w.unreadIs, err)
+	return nil
+}
+
+// failed is the error of files that can't be read, or in which nothing is known; next
+// to others that are known they are only worth a warning.
+func (w *walk) failed() error {
+	switch {
+	case w.unread > 0 && w.read == 0:
+		return w.unreadIs
+	case w.stranger != nil && !w.known:
+		return cmp.Or(w.unreadIs, w.stranger)
+	}
+	if w.stranger != nil {
+		w.f.opts.warn("skipped: %v", w.stranger)
+	}
+	switch w.unread {
+	case 0:
+	case 1:
+		w.f.opts.warn("skipped: %v", w.unreadIs)
+	default:
+		w.f.opts.warn("%d files skipped, the first: %v", w.unread, w.unreadIs)
+	}
+	return nil
 }
 
 func (w *walk) missing(e *record.MissingError) error {

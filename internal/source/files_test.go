@@ -330,7 +330,7 @@ func TestDirectoryOfALog(t *testing.T) {
 // Without a limit, in any order, nothing is held: a text that is made as it is read
 // is never ahead of the visits by more than a buffer.
 func TestStreams(t *testing.T) {
-	one := jsonl(t, decision(1, "a"))
+	one := jsonl(t, decision(1, "0000"))
 	const decisions = 5000
 	read, visits, ahead := 0, 0, 0
 	in := readerFunc(func(p []byte) (int, error) {
@@ -338,7 +338,7 @@ func TestStreams(t *testing.T) {
 			return 0, io.EOF
 		}
 		read++
-		return copy(p, one), nil
+		return copy(p, strings.ReplaceAll(one, "0000", fmt.Sprintf("%04d", read%decisions))), nil
 	})
 	src, err := source.Open("-", source.Options{Stdin: in})
 	if err != nil {

@@ -20,11 +20,12 @@ const (
 	maxHeld = 256 << 20
 )
 
-// newest sorts decisions that come nearly newest first, and hands them on.
+// newest sorts decisions that come nearly newest first, and hands each on once.
 type newest struct {
 	limit int // 0 = none
 	visit func(*explain.Record) error
 
+	once
 	waiting    byTime
 	candidates int
 	visited    int
@@ -58,6 +59,14 @@ func (n *newest) flush() error {
 func (n *newest) next() error {
 	rec := heap.Pop(&n.waiting).(*explain.Record)
 	n.candidates -= len(rec.Candidates)
+	return n.emit(rec)
+}
+
+// emit hands on the next decision.
+func (n *newest) emit(rec *explain.Record) error {
+	if n.again(rec) {
+		return nil
+	}
 	if n.limit > 0 && n.visited == n.limit {
 		n.more = true
 		return errEnough
@@ -70,8 +79,14 @@ func (n *newest) next() error {
 type byTime []*explain.Record
 
 func (h byTime) Len() int           { return len(h) }
-func (h byTime) Less(i, j int) bool { return h[i].Time.After(h[j].Time) }
+func (h byTime) Less(i, j int) bool { return newestFirst(h[i], h[j]) < 0 }
 func (h byTime) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// newestFirst compares decisions; of two copies that which tells the outcome comes
+// first.
+func newestFirst(a, b *explain.Record) int {
+	return cmp.Or(cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano()), byOutcome(pending(a), pending(b)))
+}
 
 // Push implements [heap.Interface].
 func (h *byTime) Push(rec any) { *h = append(*h, rec.(*explain.Record)) }
@@ -91,12 +106,14 @@ type held struct {
 	newest  []*explain.Record
 	lines   []heldLine
 	bytes   int
+	left    int // copies that were left out
 	crowded bool
 }
 
 type heldLine struct {
-	nanos int64
-	text  []byte
+	nanos   int64
+	pending bool
+	text    []byte
 }
 
 // add keeps one; false when there is no room.
@@ -105,7 +122,7 @@ func (h *held) add(rec *explain.Record) bool {
 		h.newest = append(h.newest, rec)
 		if keep := h.limit + 1; len(h.newest) >= 2*keep+maxRecords { // one more shows that there are more
 			h.sort()
-			h.newest = slices.Clone(h.newest[:keep])
+			h.newest = slices.Clone(h.newest[:min(keep, len(h.newest))])
 		}
 		return true
 	}
@@ -115,12 +132,16 @@ func (h *held) add(rec *explain.Record) bool {
 		return false
 	}
 	h.bytes += line.Len()
-	h.lines = append(h.lines, heldLine{rec.Time.UnixNano(), line.Bytes()})
+	h.lines = append(h.lines, heldLine{rec.Time.UnixNano(), pending(rec), line.Bytes()})
 	return true
 }
 
+// sort sorts the newest and leaves out copies.
 func (h *held) sort() {
-	slices.SortStableFunc(h.newest, func(a, b *explain.Record) int { return cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano()) })
+	slices.SortStableFunc(h.newest, newestFirst)
+	var o once
+	h.newest = slices.DeleteFunc(h.newest, o.again)
+	h.left += o.left
 }
 
 // each visits what is kept, newest first, or when it became too much in the order
@@ -133,7 +154,9 @@ func (h *held) each(visit func(*explain.Record) error) error {
 		}
 	}
 	if !h.crowded {
-		slices.SortStableFunc(h.lines, func(a, b heldLine) int { return cmp.Compare(b.nanos, a.nanos) })
+		slices.SortStableFunc(h.lines, func(a, b heldLine) int {
+			return cmp.Or(cmp.Compare(b.nanos, a.nanos), byOutcome(a.pending, b.pending))
+		})
 	}
 	for _, line := range h.lines {
 		rec, err := record.Decode(record.Line{Text: line.text, Whole: true})
