@@ -125,6 +125,9 @@ func (p *topPrinter) pods(s *explain.Snapshot) error {
 // known.
 func podTexts(d *explain.PodSnapshot, outside bool) []string {
 	pending, inFlight := fmt.Sprint(d.Queue.Pending), fmt.Sprint(d.Queue.InFlight)
+	if n := d.Queue.PeerPending; n > 0 {
+		pending += fmt.Sprintf("+%d", n) // of other replicas
+	}
 	if outside {
 		pending, inFlight = cli.Unknown, cli.Unknown
 	}

@@ -156,9 +156,12 @@ func (e editor) depth(out *edit, l Edit, i int, _ string) error {
 	}
 	c := &e.rec.Candidates[i]
 	waiting, known := c.Waiting.known()
-	out.was(waiting+float64(c.Pending), known)
+	out.was(waiting+float64(c.Pending+c.PeerPending), known)
 	out.to = n
-	out.apply = func(rec *Record) { rec.Candidates[i].Waiting, rec.Candidates[i].Pending = given(float64(n)), 0 }
+	out.apply = func(rec *Record) {
+		to := &rec.Candidates[i]
+		to.Waiting, to.Pending, to.PeerPending = given(float64(n)), 0, 0
+	}
 	return nil
 }
 

@@ -60,9 +60,9 @@ func (p *PodSnapshot) picks(window int) int {
 // depth is the queue as cutoffs go by it.
 func (q *QueueSnapshot) depth() float64 {
 	if q.Waiting == nil || q.Stale {
-		return float64(q.Pending)
+		return float64(q.Pending + q.PeerPending)
 	}
-	return *q.Waiting + float64(q.Pending)
+	return *q.Waiting + float64(q.Pending+q.PeerPending)
 }
 
 func (s *Snapshot) calmText() string {

@@ -177,12 +177,14 @@ type Candidate struct {
 	Pod      string `json:"pod"`
 	Endpoint string `json:"endpoint"`
 	// Reason is why it was excluded; "" when it could win.
-	Reason   string `json:"reason,omitempty"`
-	Cache    Input  `json:"cache"`   // consecutive blocks held
-	Load     Input  `json:"load"`    // utilization, compared with maxUtilization
-	Waiting  Input  `json:"waiting"` // as the engine last reported
-	Pending  int    `json:"pending"` // picks that report can't have seen
-	InFlight int    `json:"inFlight"`
+	Reason  string `json:"reason,omitempty"`
+	Cache   Input  `json:"cache"`   // consecutive blocks held
+	Load    Input  `json:"load"`    // utilization, compared with maxUtilization
+	Waiting Input  `json:"waiting"` // as the engine last reported
+	Pending int    `json:"pending"` // picks that report can't have seen
+	// PeerPending are those of other replicas, as they told.
+	PeerPending int `json:"peerPending,omitempty"`
+	InFlight    int `json:"inFlight"` // of this replica alone
 	// Running is how many requests the engine said it runs; only in the records of
 	// foreign pickers.
 	Running  *float64      `json:"running,omitempty"`

@@ -100,7 +100,7 @@ func (c *Candidate) fill(in *score.Inputs, i int) error {
 	for _, part := range c.Cache.Tiers {
 		p.CacheTiers = append(p.CacheTiers, score.TierBlocks(part))
 	}
-	p.Pending, p.InFlight = c.Pending, c.InFlight
+	p.Pending, p.PeerPending, p.InFlight = c.Pending, c.PeerPending, c.InFlight
 	if p.AdapterState, ok = score.ParseState(c.Adapters.State); !ok {
 		return fmt.Errorf("adapters: unknown state %q", c.Adapters.State)
 	}

@@ -196,10 +196,12 @@ type LoadInput struct {
 
 // QueueInput is the raw input of queueDepth.
 type QueueInput struct {
-	Waiting  *float64 `json:"waiting"` // as the engine last reported
-	Pending  int      `json:"pending"` // picks that report can't have seen
-	InFlight int      `json:"inFlight"`
-	Max      int      `json:"max"`
+	Waiting *float64 `json:"waiting"` // as the engine last reported
+	Pending int      `json:"pending"` // picks that report can't have seen
+	// PeerPending are those of other replicas, as they told.
+	PeerPending int `json:"peerPending,omitempty"`
+	InFlight    int `json:"inFlight"` // of this replica alone
+	Max         int `json:"max"`
 	Reading
 }
 

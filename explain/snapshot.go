@@ -178,11 +178,13 @@ type PodSnapshot struct {
 
 // QueueSnapshot is a pod's queue.
 type QueueSnapshot struct {
-	Waiting  *float64 `json:"waiting"` // as the engine says
-	Pending  int      `json:"pending"` // picks that this can't have seen
-	InFlight int      `json:"inFlight"`
-	Max      int      `json:"max"`
-	Stale    bool     `json:"stale"` // waiting is older than its limit
+	Waiting *float64 `json:"waiting"` // as the engine says
+	Pending int      `json:"pending"` // picks that this can't have seen
+	// PeerPending are those of other replicas, as they told.
+	PeerPending int  `json:"peerPending,omitempty"`
+	InFlight    int  `json:"inFlight"` // of this replica alone
+	Max         int  `json:"max"`
+	Stale       bool `json:"stale"` // waiting is older than its limit
 }
 
 // AdapterState is a pod's LoRA adapters.

@@ -146,7 +146,7 @@ func sampleOf(rec *Record) sample {
 			s.candidates++
 		}
 		if c.Waiting.Value != nil && c.Waiting.State != score.Unknown.String() {
-			s.depth = max(s.depth, *c.Waiting.Value+float64(c.Pending))
+			s.depth = max(s.depth, *c.Waiting.Value+float64(c.Pending+c.PeerPending))
 		}
 	}
 	s.ofPick(rec)

@@ -60,7 +60,7 @@ func (in *Inputs) Change(i, factor int, v float64) *Inputs {
 	case Load:
 		p.Utilization.Value, p.Utilization.State = v, Known
 	case QueueDepth:
-		p.Waiting.Value, p.Waiting.State, p.Pending = v, Known, 0
+		p.Waiting.Value, p.Waiting.State, p.Pending, p.PeerPending = v, Known, 0, 0
 	case Health:
 		p.Health.Value, p.Health.State = v, Known
 	case AdapterMatch:

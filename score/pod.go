@@ -53,6 +53,7 @@ type PodState struct {
 	Utilization Reading // compared with Weights.MaxUtilization
 	Waiting     Reading // requests that the engine last reported as waiting
 	Pending     int     // picks that the engine's last report can't have seen yet
+	PeerPending int     // those of other replicas, as they told
 	InFlight    int     // requests given to the pod and not yet ended
 	Health      Reading // 0 (failed, draining) to 1
 
@@ -99,12 +100,14 @@ func NameHash(pod, endpoint string) uint64 {
 func (p *PodState) HasAdapter(adapter string) bool { return slices.Contains(p.Adapters, adapter) }
 
 // QueueDepth is the depth that cutoff and ties go by: waiting + pending, or
-// pending alone when the engine's waiting is unknown or stale. Known says which.
+// pending alone when the engine's waiting is unknown or stale. What is pending of
+// other replicas counts as this one's own. Known says which.
 func (p *PodState) QueueDepth() (depth float64, known bool) {
+	pending := float64(p.Pending + p.PeerPending)
 	if !number(p.Waiting) {
-		return float64(p.Pending), false
+		return pending, false
 	}
-	return p.Waiting.Value + float64(p.Pending), true
+	return p.Waiting.Value + pending, true
 }
 
 // note is the pod's explanation of a factor, or "".

@@ -171,13 +171,17 @@ func scoreQueue(p *PodState, maxQueue int) Result {
 	depth, known := p.QueueDepth()
 	v, state := queueScore(p, depth, known, float64(maxQueue))
 	r := Result{Value: v, State: state}
+	pending := fmt.Sprintf("%d pending", p.Pending)
+	if p.PeerPending > 0 {
+		pending += fmt.Sprintf(" + %d by other replicas", p.PeerPending)
+	}
 	switch state {
 	case Unknown:
-		r.Detail = fmt.Sprintf("%s; %d pending of %d", why(p, QueueDepth), p.Pending, maxQueue)
+		r.Detail = fmt.Sprintf("%s; %s of %d", why(p, QueueDepth), pending, maxQueue)
 	case Stale:
-		r.Detail = fmt.Sprintf("%g waiting %s ago; %d pending of %d", p.Waiting.Value, age(p.Waiting.Age), p.Pending, maxQueue)
+		r.Detail = fmt.Sprintf("%g waiting %s ago; %s of %d", p.Waiting.Value, age(p.Waiting.Age), pending, maxQueue)
 	case Known, Clamped, NotApplicable:
-		r.Detail = fmt.Sprintf("%g waiting + %d pending of %d", p.Waiting.Value, p.Pending, maxQueue)
+		r.Detail = fmt.Sprintf("%g waiting + %s of %d", p.Waiting.Value, pending, maxQueue)
 	}
 	return r
 }

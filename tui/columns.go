@@ -152,7 +152,7 @@ func podCache(c *podCell) []span {
 func podQueue(c *podCell) []span {
 	q := &c.p.Queue
 	waiting, t := c.st.amountOf(new(depth(q))), plain
-	if q.Waiting == nil && q.Pending == 0 {
+	if q.Waiting == nil && q.Pending+q.PeerPending == 0 {
 		waiting = c.st.glyphs.unknown
 	}
 	var part *float64

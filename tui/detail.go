@@ -81,8 +81,12 @@ func queueFacts(p *explain.PodSnapshot, outside bool, w int, st *styles) []strin
 		}
 		return fmt.Sprint(v)
 	}
+	pending := number(q.Pending) + " pending"
+	if q.PeerPending > 0 {
+		pending += fmt.Sprintf(" + %d by other replicas", q.PeerPending)
+	}
 	return []string{
-		st.fact(w, "queue", span{text: fmt.Sprintf("%s, %s pending, limit %s", waiting, number(q.Pending), limit)}),
+		st.fact(w, "queue", span{text: fmt.Sprintf("%s, %s, limit %s", waiting, pending, limit)}),
 		st.fact(w, "in flight", span{text: fmt.Sprintf("%s by the picker, %s by the engine (%s running)", number(q.InFlight), has, st.amountOf(p.Running))}),
 		st.fact(w, "load", span{text: st.percent(p.Load)}, span{faint, " " + p.LoadSource}),
 		st.fact(w, "last minute", span{text: fmt.Sprintf("%s ended, TTFT p95 %s", number(p.Served), st.latency(p.TTFTP95))}),

@@ -35,9 +35,9 @@ func pickCount(p *explain.PodSnapshot, window int) *float64 {
 // have seen.
 func depth(q *explain.QueueSnapshot) float64 {
 	if q.Waiting == nil || q.Stale {
-		return float64(q.Pending)
+		return float64(q.Pending + q.PeerPending)
 	}
-	return *q.Waiting + float64(q.Pending)
+	return *q.Waiting + float64(q.Pending+q.PeerPending)
 }
 
 // series are the newest values of a figure, the newest last. Not known is NaN.

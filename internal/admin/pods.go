@@ -31,15 +31,17 @@ type Pod struct {
 	// Departed: it left the pool and has requests running.
 	Departed bool `json:"departed,omitempty"`
 
-	Cache    PodCache      `json:"cache"`
-	Load     explain.Input `json:"load"`    // utilization
-	Waiting  explain.Input `json:"waiting"` // requests that the engine last reported as waiting
-	Running  explain.Input `json:"running"`
-	Pending  int           `json:"pending"` // picks that report can't have seen
-	InFlight int           `json:"inFlight"`
-	Health   explain.Input `json:"health"`
-	Signals  *PodSignals   `json:"healthSignals,omitempty"` // null when health is not known
-	Adapters PodAdapters   `json:"adapters"`
+	Cache   PodCache      `json:"cache"`
+	Load    explain.Input `json:"load"`    // utilization
+	Waiting explain.Input `json:"waiting"` // requests that the engine last reported as waiting
+	Running explain.Input `json:"running"`
+	Pending int           `json:"pending"` // picks that report can't have seen
+	// PeerPending are those of other replicas, as they told.
+	PeerPending int           `json:"peerPending,omitempty"`
+	InFlight    int           `json:"inFlight"` // of this replica alone
+	Health      explain.Input `json:"health"`
+	Signals     *PodSignals   `json:"healthSignals,omitempty"` // null when health is not known
+	Adapters    PodAdapters   `json:"adapters"`
 
 	Engine  PodEngine         `json:"engine"`
 	Scrapes PodScrapes        `json:"scrapes"`
@@ -119,7 +121,7 @@ func podOf(v *pool.View, w *score.Weights) Pod {
 		Load:    explain.RecordInput(s.Utilization, note(s, score.Load)),
 		Waiting: explain.RecordInput(s.Waiting, note(s, score.QueueDepth)),
 		Running: explain.RecordInput(v.Running, ""),
-		Pending: s.Pending, InFlight: s.InFlight,
+		Pending: s.Pending, PeerPending: s.PeerPending, InFlight: s.InFlight,
 		Health: explain.RecordInput(s.Health, note(s, score.Health)), Signals: signalsOf(v.Health),
 		Adapters: PodAdapters{
 			State: s.AdapterState.String(), Loaded: slices.Clone(s.Adapters), Max: countOrNull(s.MaxAdapters),

@@ -30,7 +30,7 @@ func podSnapshot(v *pool.View, w *score.Weights) explain.PodSnapshot {
 		Pod: s.Pod, Endpoint: s.Endpoint,
 		CacheSource: s.Cache.Source.String(), KVUsage: fullest(v),
 		Queue: explain.QueueSnapshot{
-			Waiting: shown(&s.Waiting), Pending: s.Pending, InFlight: s.InFlight, Max: w.MaxQueue, Stale: s.Waiting.State == score.Stale,
+			Waiting: shown(&s.Waiting), Pending: s.Pending, PeerPending: s.PeerPending, InFlight: s.InFlight, Max: w.MaxQueue, Stale: s.Waiting.State == score.Stale,
 		},
 		Running: shown(&v.Running), Load: shown(&s.Utilization), LoadSource: s.Utilization.Source.String(), Health: shown(&s.Health),
 		Signals: []string{}, Adapters: adapters(s), AgeSeconds: figuresAge(v), Stream: streamState(v),
@@ -110,7 +110,7 @@ func podState(v *pool.View, p *explain.PodSnapshot, w *score.Weights) (state, re
 		}
 		return explain.PodDown, healthReason(p)
 	case score.QueueFull:
-		return explain.PodFull, fmt.Sprintf("%.0f waiting + %d pending of %d", valueOr0(p.Queue.Waiting), s.Pending, w.MaxQueue)
+		return explain.PodFull, fmt.Sprintf("%.0f waiting + %d pending of %d", valueOr0(p.Queue.Waiting), s.Pending+s.PeerPending, w.MaxQueue)
 	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed, score.PrefillOnly:
 	}
 	switch {

@@ -31,7 +31,9 @@ type Reservation struct {
 	sent    *sent  // to an endpoint whose cache is assumed, else nil
 	pending bool
 	open    bool
-	watched bool // stays among the endpoint's reservations when it is released
+	// unanswered is pending, but that reports of the engine do not end it.
+	unanswered bool
+	watched    bool // stays among the endpoint's reservations when it is released
 }
 
 // claim is what a rank that has missed events claimed to hold of a prompt.
@@ -69,6 +71,7 @@ func (r *Reservation) Answered() {
 	r.pool.lockSoon()
 	defer r.pool.mu.Unlock()
 	r.settle()
+	r.answer()
 }
 
 // Release ends the reservation. Only the first call does anything; it reports
@@ -88,6 +91,7 @@ func (r *Reservation) release() (evicted bool) {
 		return false
 	}
 	r.settle()
+	r.answer()
 	r.open = false
 	e := r.endpoint
 	e.inFlight--
@@ -108,6 +112,15 @@ func (r *Reservation) settle() {
 	}
 }
 
+// answer ends what other replicas are told of the reservation.
+func (r *Reservation) answer() {
+	if r.unanswered {
+		r.unanswered = false
+		r.endpoint.shared.unanswered--
+		r.pool.exchange.touch(r.endpoint)
+	}
+}
+
 // book opens the reservation on e, also one that was released in the same step.
 func (r *Reservation) book(p *Pool, e *endpoint, now instant) {
 	if r.pool == nil {
@@ -116,12 +129,15 @@ func (r *Reservation) book(p *Pool, e *endpoint, now instant) {
 	r.endpoint, r.pickedAt = e, now
 	r.at, r.held, r.doubt, r.assumed, r.claim = tally{}, 0, doubt{}, false, nil
 	r.last, r.gone, r.beyond, r.passed = 0, never, 0, false
-	r.pending, r.open = true, true
+	r.pending, r.open, r.unanswered = true, true, true
 	if r.sent != nil {
 		r.sent.resend(e)
 	}
 	e.inFlight++
 	e.pending++
+	e.shared.picked++
+	e.shared.unanswered++
+	p.exchange.touch(e)
 	push(&e.reservations, r)
 }
 
@@ -158,4 +174,5 @@ func (e *endpoint) reported(taken instant, l Limits) {
 	for r := e.reservations.first; r != nil && r.pickedAt <= cutoff; r = r.next {
 		r.settle()
 	}
+	e.shared.reported(cutoff)
 }

@@ -192,7 +192,7 @@ func (e *endpoint) show(s *score.PodState, now instant, l Limits) {
 		e.arrange(now, l)
 	}
 	*s = e.base
-	s.Pending, s.InFlight = e.pending, e.inFlight
+	s.Pending, s.InFlight, s.PeerPending = e.pending, e.inFlight, e.shared.pending
 	at, expires := &e.ages.at, &e.ages.expires
 	age(&s.Cache, now, at[ofCache], expires[ofCache])
 	age(&s.Utilization, now, at[ofLoad], expires[ofLoad])

@@ -28,6 +28,8 @@ type Sources struct {
 	Inbound  func() kvfeed.Inbound // connections that engines made for them
 	// FilesFailed counts decisions that could not be written to a file.
 	FilesFailed func() uint64
+	// Peers: other replicas tell what they have pending.
+	Peers bool
 }
 
 // Metrics are the picker's metrics, on a registry of their own. All methods are

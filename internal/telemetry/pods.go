@@ -15,8 +15,9 @@ type podCollector struct {
 	pods    func() []score.PodState
 	engines func() map[string]float64
 	picks   *perPod
+	peers   bool
 
-	queue, pending, inFlight, engine, health, utilization, picked, candidates, members *prometheus.Desc
+	queue, pending, peerPending, inFlight, engine, health, utilization, picked, candidates, members *prometheus.Desc
 }
 
 func newPodCollector(s Sources, picks *perPod) *podCollector {
@@ -24,9 +25,10 @@ func newPodCollector(s Sources, picks *perPod) *podCollector {
 		return prometheus.NewDesc(name, help, []string{"pod"}, nil)
 	}
 	return &podCollector{
-		pods: s.Pods, engines: s.Engines, picks: picks,
+		pods: s.Pods, engines: s.Engines, picks: picks, peers: s.Peers,
 		queue:       perPod("epp_queue_depth", "Requests waiting at the pod as it last said, and picks that it can't have counted yet."),
 		pending:     perPod("epp_pod_pending_requests", "Picks that the pod's last report can't have counted and that it has not answered."),
+		peerPending: perPod("epp_pod_peer_pending_requests", "Those of other replicas, as they told."),
 		inFlight:    perPod("epp_pod_in_flight_requests", "Requests given to the pod that have not ended."),
 		engine:      perPod("epp_pod_engine_requests", "Requests that the pod's engine last said it has, running and waiting. Where it stays below what all pickers have in flight, requests have leaked."),
 		health:      perPod("epp_pod_health_score", "Health from 0 (failed) to 1; a pod below 0.3 gets no new requests."),
@@ -39,7 +41,7 @@ func newPodCollector(s Sources, picks *perPod) *podCollector {
 
 // Describe implements [prometheus.Collector].
 func (c *podCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.queue, c.pending, c.inFlight, c.engine, c.health, c.utilization, c.picked, c.candidates, c.members} {
+	for _, d := range []*prometheus.Desc{c.queue, c.pending, c.peerPending, c.inFlight, c.engine, c.health, c.utilization, c.picked, c.candidates, c.members} {
 		ch <- d
 	}
 }
@@ -47,7 +49,7 @@ func (c *podCollector) Describe(ch chan<- *prometheus.Desc) {
 // podFigures are what is told of one pod; NaN stands for not known.
 type podFigures struct {
 	queue, health, utilization float64
-	pending, inFlight          int
+	pending, peers, inFlight   int
 }
 
 // Collect implements [prometheus.Collector].
@@ -76,6 +78,9 @@ func (c *podCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, c.health, f.health, label)
 		gauge(ch, c.utilization, f.utilization, label)
 		gauge(ch, c.pending, float64(f.pending), label)
+		if c.peers {
+			gauge(ch, c.peerPending, float64(f.peers), label)
+		}
 		gauge(ch, c.inFlight, float64(f.inFlight), label)
 		if n, known := engines[pod]; known {
 			gauge(ch, c.engine, n, label)
@@ -101,6 +106,7 @@ func (f podFigures) with(s *score.PodState, again bool) podFigures {
 	f.health = pick(f.health, number(s.Health), math.Min)
 	f.utilization = pick(f.utilization, number(s.Utilization), math.Max)
 	f.pending += s.Pending
+	f.peers += s.PeerPending
 	f.inFlight += s.InFlight
 	return f
 }

@@ -224,7 +224,7 @@ func depthOf(p *score.PodState) float64 {
 	if !p.Waiting.State.Usable() {
 		return -1
 	}
-	return p.Waiting.Value + float64(p.Pending)
+	return p.Waiting.Value + float64(p.Pending+p.PeerPending)
 }
 
 func valueOf(r score.Reading) float64 {
