@@ -220,7 +220,7 @@ func (p *Pool) admit(m Member, at places, addresses []string) {
 // pod that comes back may be another process.
 func (e *endpoint) forget() {
 	*e = endpoint{
-		inFlight: e.inFlight, pending: e.pending, reservations: e.reservations,
+		inFlight: e.inFlight, pending: e.pending, reservations: e.reservations, shared: e.shared,
 		waiting: none, reportedLoad: none, gpuLoad: none, runningLoad: none, kvLoad: none, probe: none, reportHealth: none,
 		adapters: adapterList{reading: none}, reportedAdapters: adapterList{reading: none}, scrapedAdapters: adapterList{reading: none},
 		cache: none, reportedCache: noneFor("unknown: no status report from this pod"), running: none,

@@ -90,6 +90,7 @@ type Pool struct {
 	roster    uint64 // version of the membership
 	lapsed    []*assumption
 
+	exchange     exchange
 	turn         atomic.Uint32 // of Serving
 	feedsChanged chan struct{}
 
@@ -132,6 +133,7 @@ type endpoint struct {
 
 	inFlight, pending int
 	reservations      list
+	shared            shared
 
 	waiting                           reading // the newer of scrape and report
 	reportedLoad                      reading // a report's gpuUtilization, ranks with DCGM
@@ -300,11 +302,14 @@ func (p *Pool) reassign(r *Reservation, to string) (name, address string, moved,
 	if e == nil || !r.open || e == r.endpoint {
 		return "", "", false, e != nil && e == r.endpoint
 	}
-	pending := r.pending
+	pending, unanswered := r.pending, r.unanswered
 	r.release()
 	r.book(p, e, p.now())
 	if !pending {
 		r.settle()
+	}
+	if !unanswered {
+		r.answer()
 	}
 	return e.member.Name, e.member.Address, true, false
 }
