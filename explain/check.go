@@ -181,6 +181,10 @@ func (c *Candidate) cells() [10][]byte {
 	if c.Running != nil {
 		running = append(running, floats(*c.Running)...)
 	}
+	pending := whole(c.Pending)
+	if c.PeerPending != 0 { // records from before there were any have none
+		pending = append(pending, whole(c.PeerPending)...)
+	}
 	var custom []byte
 	for _, v := range c.Custom {
 		custom = append(custom, text(v.Name, v.State, v.Detail)...)
@@ -188,7 +192,7 @@ func (c *Candidate) cells() [10][]byte {
 	}
 	return [10][]byte{
 		text(c.Pod, c.Endpoint), text(excluded), c.Cache.bytes(), c.Load.bytes(), c.Waiting.bytes(),
-		whole(c.Pending), running, c.Health.bytes(), adapters, custom,
+		pending, running, c.Health.bytes(), adapters, custom,
 	}
 }
 

@@ -93,7 +93,7 @@ func (r *replayed) input(i, f int) FactorInput {
 		in.Reading = c.Load.origin()
 		return FactorInput{Load: in}
 	case score.QueueDepth:
-		in := &QueueInput{Waiting: finite(c.Waiting.Value), Pending: c.Pending, InFlight: c.InFlight, Max: w.MaxQueue}
+		in := &QueueInput{Waiting: finite(c.Waiting.Value), Pending: c.Pending, PeerPending: c.PeerPending, InFlight: c.InFlight, Max: w.MaxQueue}
 		in.Reading = c.Waiting.origin()
 		return FactorInput{Queue: in}
 	case score.Health:

@@ -186,9 +186,9 @@ func percentOf(in *LoadInput) string {
 func (f *Factor) depth() (float64, bool) {
 	in := f.Input.Queue
 	if in.Waiting == nil || !usable(in.State) || *in.Waiting < 0 {
-		return float64(in.Pending), false
+		return float64(in.Pending + in.PeerPending), false
 	}
-	return *in.Waiting + float64(in.Pending), true
+	return *in.Waiting + float64(in.Pending+in.PeerPending), true
 }
 
 func depthText(f *Factor) string {

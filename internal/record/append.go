@@ -173,6 +173,7 @@ func encodeCandidate(b *[candidateSize]byte, p *score.PodState, r *score.PodResu
 	b[candStates+3] = origin(&p.Health)
 	b[candAdapters] = uint8(min(p.AdapterState, 15)) | bit(adapter != "" && adapterMatch(p, r, adapter), adapterMatches)
 	b[candReason] = uint8(r.Reason)
+	le.PutUint16(b[candPeers:], uint16(min(max(p.PeerPending, 0), math.MaxUint16)))
 }
 
 // adapterMatch reports whether the adapter is loaded. Where the engine has looked

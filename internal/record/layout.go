@@ -96,7 +96,8 @@ const (
 	candStates    = 68 // u8 × 4: state in the lower half, source in the upper
 	candAdapters  = 72 // u8: state, and adapterMatches
 	candReason    = 73 // u8
-	candidateSize = 74
+	candPeers     = 74 // u16, pending of other replicas
+	candidateSize = 76
 
 	adapterMatches = 0x80
 )

@@ -154,6 +154,7 @@ func (v *view) candidates(p *parts) []explain.Candidate {
 		c.Waiting = reading(b, 2, note[score.QueueDepth])
 		c.Health = reading(b, 3, note[score.Health])
 		c.Pending, c.InFlight = getInt32(b[candPending:]), getInt32(b[candInFlight:])
+		c.PeerPending = int(le.Uint16(b[candPeers:]))
 		c.Adapters = explain.Adapters{
 			State: stateName(b[candAdapters] &^ adapterMatches), Match: b[candAdapters]&adapterMatches != 0,
 			Loaded: int(le.Uint16(b[candLoaded:])), Max: int(le.Uint16(b[candSlots:])), Detail: note[score.AdapterMatch],
