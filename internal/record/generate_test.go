@@ -79,6 +79,12 @@ func drawEntry(t *rapid.T) *record.Entry {
 	if rapid.Bool().Draw(t, "a gateway in front") {
 		front(t, e)
 	}
+	if rapid.Bool().Draw(t, "a rule for the name") {
+		e.Rewrite = record.Rewrite{
+			To: rapid.String().Draw(t, "to"), By: rapid.String().Draw(t, "by"), Criticality: rapid.String().Draw(t, "criticality"),
+			Weight: rapid.Int().Draw(t, "weight"), Sum: rapid.Int().Draw(t, "sum"), Targets: rapid.Int().Draw(t, "targets"),
+		}
+	}
 	if e.Picked >= 0 && rapid.Bool().Draw(t, "another policy") {
 		var eligible []int
 		for i := range e.Decision.Results {
