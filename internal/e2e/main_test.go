@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/eppctl/eppctl/internal/e2e/cluster"
 )
 
 // patience is how long a test waits for something that must happen; it fails
@@ -29,7 +31,9 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(scratch)
-	if status := m.Run(); status != 0 {
+	status := m.Run()
+	cluster.Stop()
+	if status != 0 {
 		return status
 	}
 	if err := goleak.Find(); err != nil {

@@ -43,9 +43,18 @@ intervals: {scrapeMs: 600000, probeMs: 600000}
 staleness: {metricsSeconds: 3600, reportsSeconds: 3600}
 `
 
-// startPicker runs a picker until the test ends, and until requests are welcome
-// before that. extproc is where it listens for Envoy.
+// startPicker runs a picker for the pods of a fleet.
 func startPicker(t *testing.T, f *fleet, config, extproc string, flags ...string) *picker {
+	t.Helper()
+	for _, p := range f.pods {
+		flags = append(flags, "--endpoint", p.name+"=http://"+p.address)
+	}
+	return serve(t, config, extproc, flags...)
+}
+
+// serve runs a picker until the test ends, and returns when requests are welcome.
+// extproc is where it listens for Envoy.
+func serve(t *testing.T, config, extproc string, flags ...string) *picker {
 	t.Helper()
 	dir := t.TempDir()
 	configFile, file := filepath.Join(dir, "eppctl.yaml"), filepath.Join(dir, "addresses.json")
@@ -56,9 +65,6 @@ func startPicker(t *testing.T, f *fleet, config, extproc string, flags ...string
 	args := []string{
 		"serve", "--config", configFile, "--addr-file", file, "--extproc-addr", extproc,
 		"--gateway-addr", anyPort, "--health-addr", anyPort, "--metrics-addr", anyPort, "--admin-addr", anyPort, "--log-level", "warn",
-	}
-	for _, p := range f.pods {
-		args = append(args, "--endpoint", p.name+"=http://"+p.address)
 	}
 	p := &picker{t: t, process: launch(t, "eppctl serve", nil, program(t), append(args, flags...)...)}
 	until(t, "the picker is ready", func() bool {

@@ -63,6 +63,11 @@ func newPod(t *testing.T, f *fleet, name string) *pod {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return servePod(t, f, name, ln)
+}
+
+// servePod is newPod on a listener.
+func servePod(t *testing.T, f *fleet, name string, ln net.Listener) *pod {
 	p := &pod{name: name, address: ln.Addr().String(), fleet: f}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)

@@ -34,7 +34,7 @@ func (m *membership) add(p *poolWatch) PoolState {
 		return s
 	}
 	for _, pod := range p.known() {
-		if !pod.usable() || !pod.matches(s.Pool.Spec.Selector.MatchLabels) {
+		if !pod.usable() || !p.selects(pod) {
 			continue
 		}
 		s.Pods++

@@ -186,6 +186,12 @@ func (p *poolWatch) known() map[string]*podFacts {
 	return known
 }
 
+// selects reports whether a pod is the pool's. Until the pods of a new selector are
+// known, those of the former stand, so that no request is refused meanwhile.
+func (p *poolWatch) selects(pod *podFacts) bool {
+	return p.selector != "" && (!p.pods.known() || pod.matches(p.pool().Spec.Selector.MatchLabels))
+}
+
 // pool is the pool; nil when there is none.
 func (p *poolWatch) pool() *InferencePool {
 	if pool, ok := p.v1.get(p.name.Name); ok {
