@@ -68,6 +68,7 @@ func newDecisions(s *cli.Streams) *cobra.Command {
 		fs.BoolVarP(&f.watch, "watch", "w", false, "go on with new ones as their requests end, until interrupted")
 		fs.DurationVar(&f.interval, "interval", defaultInterval, "with --watch, ask every `DURATION`")
 	})
+	f.from.in.register(c)
 	_ = c.RegisterFlagCompletionFunc("output", oneOf("table", "wide", "json", "yaml", "jsonl", "name"))
 	_ = c.RegisterFlagCompletionFunc("pod", f.completePod(s)) // fails only for a flag that is not there
 	return c
@@ -122,6 +123,9 @@ func (f *decisionsFlags) run(c *cobra.Command, s *cli.Streams) error {
 	}
 	out := &decisionsPrinter{printer: printer, from: f.from.flags(), limit: f.filter.Limit, rows: []explain.Row{}}
 	out.start()
+	if logs, ok := src.(*logSource); ok && f.watch {
+		return sourceError(logs.follow(c.Context(), want, out.batch))
+	}
 	if f.watch {
 		return sourceError(source.Watch(c.Context(), src, want, f.interval, source.Options{Warn: warner(s)}, out.batch))
 	}
@@ -343,19 +347,18 @@ func seconds(v *float64) string {
 // completePod offers the pods that the picker knows.
 func (f *decisionsFlags) completePod(s *cli.Streams) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return completePods(c.Context(), s, router{server: first(f.from.servers)})
+		return completePods(c.Context(), s, router{server: first(f.from.servers), in: f.from.in})
 	}
 }
 
 func completePods(ctx context.Context, s *cli.Streams, r router) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	quiet := router{server: r.server, quiet: true}
-	client, err := quiet.connect(ctx, s)
-	if err != nil {
+	client, done := clientForCompletion(ctx, s, r)
+	if client == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	defer client.Close()
+	defer done()
 	pods, err := client.Pods(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -365,4 +368,18 @@ func completePods(ctx context.Context, s *cli.Streams, r router) ([]cobra.Comple
 		out = append(out, cli.Sanitize(p.Pod))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// clientForCompletion is of the picker that completions ask; nil when none answers.
+func clientForCompletion(ctx context.Context, s *cli.Streams, r router) (client *admin.Client, done func()) {
+	r.quiet = true
+	found, err := r.connect(ctx, s)
+	if err != nil {
+		return nil, nil
+	}
+	if len(found.clients) == 0 {
+		found.close()
+		return nil, nil
+	}
+	return found.clients[0], found.close
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,8 @@ import (
 const drainLong = `Let a pod get no new requests. Those that run on it finish.
 
 Its health is 0 until 'eppctl undrain', until it leaves the pool, or until the picker
-is started again. Explanations name the operator as the reason. The picker has to
-allow it: 'eppctl serve --allow-write'.`
+is started again; in a cluster it is so at each replica. Explanations name the
+operator as the reason. The picker has to allow it: 'eppctl serve --allow-write'.`
 
 const undrainLong = `Let a pod get requests again that was drained by hand.
 
@@ -54,6 +55,7 @@ func drainCommand(s *cli.Streams, drained bool) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return runDrain(c.Context(), s, &r, args[0], drained) },
 	}
 	flagGroup(c, "Where from", func(fs *pflag.FlagSet) { r.register(fs) })
+	r.in.register(c)
 	return c
 }
 
@@ -66,18 +68,29 @@ func onePod(c *cobra.Command, args []string) error {
 }
 
 func runDrain(ctx context.Context, s *cli.Streams, r *router, pod string, drained bool) error {
-	client, err := r.connect(ctx, s)
+	found, err := r.connect(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	pods, err := client.Drain(ctx, pod, drained)
+	defer found.close()
+	clients, err := found.admin("it drains no pod")
 	if err != nil {
-		return clientError(err)
+		return err
 	}
-	running := 0
-	for _, p := range pods.Items {
-		running += p.InFlight
+	running, done := 0, 0
+	for _, client := range clients { // each has its own health of the pod, and sends its own requests
+		pods, failed := client.Drain(ctx, pod, drained)
+		if failed != nil {
+			err = cmp.Or(err, clientError(failed))
+			continue
+		}
+		done++
+		for _, p := range pods.Items {
+			running += p.InFlight
+		}
+	}
+	if err != nil {
+		return partly(err, done, len(clients))
 	}
 	switch {
 	case !drained:

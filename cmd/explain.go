@@ -106,6 +106,7 @@ func (f *explainFlags) register(c *cobra.Command) {
 		_ = c.Flags().SetAnnotation(name, noVariableKey, []string{"true"}) // fails only for a flag that is not there
 	}
 	f.whatIf.register(c)
+	f.from.in.register(c)
 	_ = c.RegisterFlagCompletionFunc("output", oneOf(formatNames(explainFormats)...)) // fails only for a flag that is not there
 }
 
@@ -223,7 +224,7 @@ func (f *explainFlags) complete(s *cli.Streams) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		list := listForCompletion(c, s, &router{server: first(f.from.servers)}, admin.Filter{ID: prefix, Limit: 50})
+		list := listForCompletion(c, s, router{server: first(f.from.servers), in: f.from.in}, admin.Filter{ID: prefix, Limit: 50})
 		out := []cobra.Completion{cobra.CompletionWithDesc(record.Latest, "the newest decision")}
 		for _, rec := range list {
 			out = append(out, cobra.CompletionWithDesc(cli.Sanitize(rec.RequestID), cli.Sanitize(rec.Result.Pod)+", "+rec.Time.UTC().Format(rowClockFormat)))
@@ -232,15 +233,14 @@ func (f *explainFlags) complete(s *cli.Streams) cobra.CompletionFunc {
 	}
 }
 
-func listForCompletion(c *cobra.Command, s *cli.Streams, r *router, filter admin.Filter) []*explain.Record {
+func listForCompletion(c *cobra.Command, s *cli.Streams, r router, filter admin.Filter) []*explain.Record {
 	ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
 	defer cancel()
-	quiet := router{server: r.server, quiet: true}
-	client, err := quiet.connect(ctx, s)
-	if err != nil {
+	client, done := clientForCompletion(ctx, s, r)
+	if client == nil {
 		return nil
 	}
-	defer client.Close()
+	defer done()
 	list, err := client.Decisions(ctx, filter)
 	if err != nil {
 		return nil

@@ -32,6 +32,7 @@ replicas of one: their counts are added up.`
 const formatProm cli.Format = "prom"
 
 type metricsFlags struct {
+	in        poolFlags
 	servers   []string
 	urls      []string
 	files     []string
@@ -75,7 +76,7 @@ func newMetrics(s *cli.Streams) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, s, args) },
 	}
 	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
-		fs.StringSliceVar(&f.servers, serverFlag, nil, "admin `ADDRESS` of a picker, which tells where its metrics are (default 127.0.0.1:9091); several are replicas")
+		fs.StringSliceVar(&f.servers, serverFlag, nil, "admin `ADDRESS` of a picker, which tells where its metrics are; several are replicas (default: 127.0.0.1:9091 if it answers, else the picker of --pool)")
 		fs.StringSliceVar(&f.urls, "metrics-url", nil, "`ADDRESS` of a metrics page itself: host:port or URL")
 		fs.StringSliceVarP(&f.files, "file", "f", nil, "read this `FILE`, a page that was saved, also packed by gzip; - for standard input")
 		fs.StringVar(&f.tokenFile, "token-file", "", "send the bearer token in this `FILE`")
@@ -91,6 +92,7 @@ func newMetrics(s *cli.Streams) *cobra.Command {
 		fs.BoolVar(&f.noHeaders, "no-headers", false, "tables without their first line")
 		fs.StringVar(&f.failOn, "fail-on", "", "end with status 5 when a check is at `LEVEL` or worse: warn or alert")
 	})
+	f.in.register(c)
 	for _, name := range []string{"metrics-url", "file", "fail-on"} { // what these would mean is another thing in other commands
 		_ = c.Flags().SetAnnotation(name, noVariableKey, []string{"true"}) // fails only for a flag that is not there
 	}
@@ -134,15 +136,17 @@ func (f *metricsFlags) run(c *cobra.Command, s *cli.Streams, args []string) erro
 	if len(f.files) > 0 {
 		return f.runFiles(s, out)
 	}
-	addresses, err := f.addresses(c.Context(), s, urls)
-	if err != nil {
-		return err
-	}
 	token, err := readToken(f.tokenFile)
 	if err != nil {
 		return err
 	}
-	client := scrape.NewClient(scrape.Options{Clock: f.clock, Timeout: f.timeout, Token: token})
+	where, err := f.find(c.Context(), s, urls)
+	if err != nil {
+		return err
+	}
+	defer where.done()
+	addresses := where.addresses
+	client := scrape.NewClient(scrape.Options{Clock: f.clock, Timeout: f.timeout, Token: token, Transport: where.transport})
 	defer client.Close()
 	if f.watch {
 		return f.follow(c.Context(), s, client, addresses, out)
@@ -168,14 +172,14 @@ func (f *metricsFlags) check(c *cobra.Command, format cli.Format, urls []string,
 }
 
 func (f *metricsFlags) checkOrigin(pages bool) error {
-	files, servers := len(f.files) > 0, len(f.servers) > 0
+	files, servers := len(f.files) > 0, len(f.servers) > 0 || f.in.given()
 	switch {
 	case files && (pages || servers):
-		return errors.New("-f: reads files; it does not go with --server, --metrics-url and addresses")
+		return errors.New("-f: reads files; it does not go with --server, --pool, --metrics-url and addresses")
 	case files && (f.watch || f.span > 0):
 		return errors.New("-f: a file does not change, so --for and --watch have no meaning")
 	case pages && servers:
-		return errors.New("--server: asks a picker where its metrics are; it does not go with the address of a page")
+		return errors.New("--server and --pool: ask a picker where its metrics are; that does not go with the address of a page")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -16,25 +17,33 @@ import (
 
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/metricview"
 	"github.com/eppctl/eppctl/internal/scrape"
 )
 
-// addresses are those of the pages: as given, or as the pickers tell.
-func (f *metricsFlags) addresses(ctx context.Context, s *cli.Streams, urls []string) ([]string, error) {
+// pagesAt are the addresses of pages, and the way there.
+type pagesAt struct {
+	addresses []string
+	transport http.RoundTripper // nil = the usual
+	done      func()
+}
+
+// find finds the pages: as given, as the pickers tell, or as the pods of one do.
+func (f *metricsFlags) find(ctx context.Context, s *cli.Streams, urls []string) (*pagesAt, error) {
 	given := append(append([]string{}, urls...), f.urls...)
-	if len(given) == 0 {
-		return f.askPickers(ctx, s)
-	}
-	pages := make([]string, 0, len(given))
+	where := &pagesAt{done: func() {}}
 	for _, text := range given {
 		page, err := scrape.URL(strings.TrimSpace(text))
 		if err != nil {
 			return nil, cli.WithHint(err, cli.ExitUsage, "")
 		}
-		pages = append(pages, page)
+		where.addresses = append(where.addresses, page)
 	}
-	return pages, once(pages)
+	if len(given) == 0 {
+		return f.askPickers(ctx, s)
+	}
+	return where, once(where.addresses)
 }
 
 // once refuses a page that is given twice: it would count double.
@@ -47,23 +56,29 @@ func once(pages []string) error {
 	return nil
 }
 
-// askPickers asks each picker's admin API where its metrics are.
-func (f *metricsFlags) askPickers(ctx context.Context, s *cli.Streams) ([]string, error) {
-	from := origin{servers: f.servers}
-	clients, err := from.connect(ctx, s)
+// askPickers asks each picker's admin API where its metrics are. In a cluster the pods
+// tell.
+func (f *metricsFlags) askPickers(ctx context.Context, s *cli.Streams) (*pagesAt, error) {
+	found, err := f.in.pickers(ctx, s, f.servers, false)
 	if err != nil {
 		return nil, adminError(err)
 	}
-	var pages []string
-	for _, client := range clients {
-		defer client.Close()
+	if fleet := found.fleet; fleet != nil {
+		if fleet.kind != kube.KindEppctl {
+			fmt.Fprintln(s.Err, cli.Sanitize(fleet.told(fleet.picker.Running(), byForward)))
+		}
+		return &pagesAt{addresses: fleet.pages(), transport: fleet.transport, done: found.close}, nil
+	}
+	defer found.close()
+	where := &pagesAt{done: func() {}}
+	for _, client := range found.clients {
 		page, err := metricsPage(ctx, client)
 		if err != nil {
 			return nil, err
 		}
-		pages = append(pages, page)
+		where.addresses = append(where.addresses, page)
 	}
-	return pages, once(pages)
+	return where, once(where.addresses)
 }
 
 // adminError says that there is another way to the metrics.
@@ -189,6 +204,9 @@ func readPage(s *cli.Streams, name string) (*metricview.Page, error) {
 
 // pageError gives an error of reading a page its exit status and a hint.
 func pageError(err error) error {
+	if _, ok := errors.AsType[*kube.StepError](err); ok {
+		return stepError(err)
+	}
 	e, ok := errors.AsType[*scrape.Error](err)
 	if !ok {
 		return err

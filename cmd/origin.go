@@ -8,11 +8,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/internal/source"
 )
@@ -20,13 +21,14 @@ import (
 // origin says where a command reads decisions from: pickers, or files and logs.
 type origin struct {
 	servers []string
+	in      poolFlags
 	file    string
 	weights string
 	twice   bool // it is asked more than once
 }
 
 func (o *origin) register(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&o.servers, serverFlag, nil, "admin `ADDRESS` of a picker: host:port or URL (default 127.0.0.1:9091); several are asked all at once")
+	fs.StringSliceVar(&o.servers, serverFlag, nil, "admin `ADDRESS` of a picker: host:port or URL; several are asked all at once (default: 127.0.0.1:9091 if it answers, else the picker of --pool)")
 	fs.StringVarP(&o.file, "file", "f", "", "read this `FILE` or directory: decisions as JSON Lines, or a picker's log, gzip and zstd too; - for standard input")
 	fs.StringVar(&o.weights, "weights", "", "weights of the scorers, `NAME=N,...`, for logs of llm-d's picker that don't tell them")
 }
@@ -39,17 +41,17 @@ func (o *origin) flags() []string {
 	case len(o.servers) > 0:
 		return []string{"--" + serverFlag, strings.Join(o.servers, ",")}
 	}
-	return nil
+	return o.in.flags()
 }
 
 // open finds the source. done lets it go.
 func (o *origin) open(ctx context.Context, s *cli.Streams) (src source.Source, done func(), err error) {
 	opts := source.Options{Stdin: s.In, Now: s.Now, Twice: o.twice, Warn: tellOnce(warner(s))}
-	if o.weights != "" && o.file == "" {
-		return nil, nil, cli.WithHint(errors.New("--weights: a picker tells its weights; they are for a log alone"), cli.ExitUsage, "give the log with -f")
-	}
-	if o.file != "" && len(o.servers) > 0 {
-		return nil, nil, cli.WithHint(errors.New("-f and --server: decisions are read from a file or from pickers, not from both"), cli.ExitUsage, "give one of them")
+	switch {
+	case o.weights != "" && o.file == "" && len(o.servers) > 0:
+		return nil, nil, errOwnWeights()
+	case o.file != "" && (len(o.servers) > 0 || o.in.given()):
+		return nil, nil, cli.WithHint(errors.New("-f and --server or --pool: decisions are read from a file or from pickers, not from both"), cli.ExitUsage, "give one of them")
 	}
 	if opts.Weights, err = parseWeights(o.weights); err != nil {
 		return nil, nil, cli.WithHint(err, cli.ExitUsage, "an example: --weights queue-scorer=2,prefix-cache-scorer=3")
@@ -58,15 +60,35 @@ func (o *origin) open(ctx context.Context, s *cli.Streams) (src source.Source, d
 		files, err := source.Open(o.file, opts)
 		return files, func() {}, sourceError(err)
 	}
-	clients, err := o.connect(ctx, s)
+	return o.ask(ctx, s, opts)
+}
+
+func errOwnWeights() error {
+	return cli.WithHint(errors.New("--weights: a picker tells its weights; they are for a log alone"), cli.ExitUsage, "give the log with -f")
+}
+
+// ask finds the pickers, or their logs.
+func (o *origin) ask(ctx context.Context, s *cli.Streams, opts source.Options) (src source.Source, done func(), err error) {
+	found, err := o.in.pickers(ctx, s, o.servers, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	return source.NewPickers(clients, opts), func() {
-		for _, c := range clients {
-			c.Close()
+	switch {
+	case found.fleet != nil && found.fleet.kind == kube.KindLLMD:
+		logs, err := found.fleet.openLogs(ctx, opts)
+		if err != nil {
+			found.close()
+			return nil, nil, err
 		}
-	}, nil
+		fmt.Fprintln(s.Err, cli.Sanitize(found.fleet.told(found.fleet.picker.Pods, "log")))
+		return logs, func() { logs.close(); found.close() }, nil
+	case o.weights != "":
+		found.close()
+		return nil, nil, errOwnWeights()
+	case found.fleet != nil:
+		return &fleetSource{fleet: found.fleet, opts: opts, looked: time.Now()}, found.close, nil
+	}
+	return source.NewPickers(found.clients, opts), found.close, nil
 }
 
 func warner(s *cli.Streams) func(string) {
@@ -90,30 +112,6 @@ func first(servers []string) string {
 		return ""
 	}
 	return servers[0]
-}
-
-// connect makes a client of each picker, and says on standard error which they are.
-func (o *origin) connect(ctx context.Context, s *cli.Streams) ([]*admin.Client, error) {
-	servers, env := o.servers, s.Env
-	if list := s.Env(admin.EnvServer); len(servers) == 0 && strings.Contains(list, ",") {
-		servers = strings.Split(list, ",")
-	}
-	if len(servers) == 0 {
-		servers = []string{""} // wherever one is
-	}
-	var clients []*admin.Client
-	for _, server := range servers {
-		r := router{server: strings.TrimSpace(server)}
-		if len(servers) > 1 && r.server == "" {
-			return nil, cli.WithHint(errors.New("--server: an address is empty"), cli.ExitUsage, "give them as host:port,host:port")
-		}
-		client, err := r.connect(ctx, &cli.Streams{Err: s.Err, Env: env})
-		if err != nil {
-			return nil, err
-		}
-		clients = append(clients, client)
-	}
-	return clients, nil
 }
 
 // parseWeights reads NAME=N,NAME=N.

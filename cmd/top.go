@@ -32,6 +32,7 @@ once, for scripts with -o json.`
 
 type topFlags struct {
 	servers     []string
+	in          poolFlags
 	replay      string
 	demo        bool
 	metricsURLs []string
@@ -74,7 +75,7 @@ func newTop(p *program, s *cli.Streams) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, p, s) },
 	}
 	flagGroup(c, "Where from", func(fs *pflag.FlagSet) {
-		fs.StringSliceVar(&f.servers, serverFlag, nil, "admin `ADDRESS` of the picker: host:port or URL (default 127.0.0.1:9091)")
+		fs.StringSliceVar(&f.servers, serverFlag, nil, "admin `ADDRESS` of the picker: host:port or URL (default: 127.0.0.1:9091 if it answers, else the picker of --pool)")
 		fs.StringVar(&f.replay, "replay", "", "play the decisions in this `FILE` or directory: JSON Lines, or a picker's log")
 		fs.BoolVar(&f.demo, "demo", false, "bring a picker with simulated pods and traffic")
 		fs.StringSliceVar(&f.metricsURLs, "metrics-url", nil, "`ADDRESS` of the metrics page of a picker that has no admin API, such as llm-d's; several are replicas")
@@ -94,6 +95,7 @@ func newTop(p *program, s *cli.Streams) *cobra.Command {
 		fs.BoolVar(&f.mouse, "mouse", false, "take the mouse: wheel and clicks")
 		fs.BoolVar(&f.reduceMotion, "reduce-motion", false, "redraw on news alone")
 	})
+	f.in.register(c)
 	for _, name := range []string{"replay", "demo", "metrics-url", "engines"} { // of one call, not of a shell
 		_ = c.Flags().SetAnnotation(name, noVariableKey, []string{"true"}) // fails only for a flag that is not there
 	}
@@ -144,6 +146,8 @@ func (f *topFlags) checkOrigin() error {
 		return errors.New("--demo and --replay contradict each other: give one of them")
 	case len(f.servers) > 0 && (f.demo || f.replay != ""):
 		return errors.New("--server asks a picker: give it without --demo and --replay")
+	case f.in.given() && (len(f.servers) > 0 || f.demo || f.replay != "" || f.pages()):
+		return errors.New("--pool and the flags of the cluster look there: give them without --server, --demo, --replay, --metrics-url and --engines")
 	case f.pages() && (len(f.servers) > 0 || f.demo || f.replay != ""):
 		return errors.New("--metrics-url and --engines look at metrics alone: give them without --server, --demo and --replay")
 	case len(f.servers) > 1:
@@ -243,11 +247,19 @@ func (f *topFlags) open(ctx context.Context, p *program, s *cli.Streams) (*topSo
 
 // openLive finds the picker; it need not be there yet.
 func (f *topFlags) openLive(ctx context.Context, s *cli.Streams) (*topSource, error) {
-	if len(f.servers) == 0 && strings.Contains(s.Env(admin.EnvServer), ",") {
+	variable := s.Env(admin.EnvServer)
+	if len(f.servers) == 0 && strings.Contains(variable, ",") {
 		return nil, cli.WithHint(fmt.Errorf("%s: has several addresses; the dashboard follows one picker", admin.EnvServer), cli.ExitUsage, "give one with --server")
+	}
+	named := len(f.servers) > 0 || variable != ""
+	if f.in.given() && !named {
+		return f.openFleet(ctx, s)
 	}
 	where, err := admin.Locate(ctx, first(f.servers), s.Env)
 	if _, down := errors.AsType[*admin.UnreachableError](err); down {
+		if src := f.elsewhere(ctx, s); src != nil {
+			return src, nil
+		}
 		where = admin.Location{Server: admin.DefaultServer, Source: "default"} // it may come
 	} else if err != nil {
 		return nil, clientError(err)

@@ -12,7 +12,7 @@ import (
 // explore shows a decision on the dashboard, from where weights can be tried and
 // other decisions looked at.
 func (f *explainFlags) explore(c *cobra.Command, s *cli.Streams, ids []string) error {
-	top := topFlags{interval: tui.DefaultInterval, replay: f.from.file, servers: f.from.servers}
+	top := topFlags{interval: tui.DefaultInterval, replay: f.from.file, servers: f.from.servers, in: f.from.in}
 	switch {
 	case !top.onScreen(c, s):
 		return usage(errors.New("--interactive: needs a terminal, and prints nothing"), c)

@@ -108,6 +108,7 @@ func (f *tuneFlags) register(c *cobra.Command) {
 		fs.StringVar(&f.restore, "restore", "", "put the weights of this `FILE` back in force")
 		fs.BoolVar(&f.yes, "yes", false, "do it: --apply and --restore change a running picker")
 	})
+	f.from.in.register(c)
 	for _, name := range []string{"apply", "save", "restore", "yes", "sensitivity", "emit"} {
 		_ = c.Flags().SetAnnotation(name, noVariableKey, []string{"true"}) // fails only for a flag that is not there
 	}
@@ -161,8 +162,8 @@ func (f *tuneFlags) checkInput(args []string) error {
 		return errors.New("--sensitivity: looks at weights alone; it goes with none of the flags about traffic")
 	case f.with != "" && !trace:
 		return errors.New("--with: goes with a TRACE; decisions tell their weights")
-	case trace && (f.from.file != "" || len(f.from.servers) > 0):
-		return errors.New("give a TRACE, or -f, or --server")
+	case trace && (f.from.file != "" || len(f.from.servers) > 0 || f.from.in.given()):
+		return errors.New("give a TRACE, or -f, or --server, or --pool")
 	case f.requests < leastRequests:
 		return fmt.Errorf("--requests: at least %d, got %d", leastRequests, f.requests)
 	}
@@ -248,7 +249,7 @@ func (f *tuneFlags) explaining(id string) string {
 	if f.from.file != "" {
 		args = append(args, "-f", f.from.file)
 	}
-	return shellLine(args)
+	return shellLine(append(args, f.from.in.flags()...))
 }
 
 func (f *tuneFlags) fromSource(ctx context.Context, s *cli.Streams, t *tune.Traffic) error {

@@ -17,9 +17,24 @@ import (
 	"github.com/eppctl/eppctl/internal/tune"
 )
 
-func (f *tuneFlags) connect(ctx context.Context, s *cli.Streams) (*admin.Client, error) {
-	r := router{server: first(f.from.servers), quiet: true}
-	return r.connect(ctx, s)
+// picker are the replicas whose weights are changed, all to the same, and those in
+// force at each.
+func (f *tuneFlags) picker(ctx context.Context, s *cli.Streams) (found *pickers, now []*admin.Weights, err error) {
+	r := router{server: first(f.from.servers), in: f.from.in, quiet: true}
+	if found, err = r.connect(ctx, s); err != nil {
+		return nil, nil, err
+	}
+	clients, err := found.admin("its weights are in its configuration")
+	for i := 0; i < len(clients) && err == nil; i++ {
+		var w *admin.Weights
+		w, err = clients[i].Weights(ctx)
+		now, err = append(now, w), clientError(err)
+	}
+	if err != nil {
+		found.close()
+		return nil, nil, err
+	}
+	return found, now, nil
 }
 
 // applyAdvice puts the suggestion in force, keeps what it replaces in a file, and says
@@ -33,33 +48,46 @@ func (f *tuneFlags) applyAdvice(ctx context.Context, s *cli.Streams, a *tune.Adv
 		return cli.WithHint(errors.New("podReportIntervalMs can't be changed in a running picker"), cli.ExitError,
 			"set it in the configuration ('eppctl tune --emit config') and in the pods' reporters, and start them again")
 	}
-	client, err := f.connect(ctx, s)
+	found, now, err := f.picker(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	now, err := client.Weights(ctx)
-	if err != nil {
-		return clientError(err)
+	defer found.close()
+	for _, w := range now {
+		have := w.Weights
+		if len(now) > 1 {
+			have.Generation = a.Weights.Generation // each replica counts its own
+		}
+		if !reflect.DeepEqual(have, a.Weights) {
+			return cli.WithHint(errors.New("other weights are in force than at the newest decision, which the advice is about"), cli.ExitError,
+				"let some requests come, and ask again")
+		}
 	}
-	if !reflect.DeepEqual(now.Weights, a.Weights) {
-		return cli.WithHint(errors.New("other weights are in force than at the newest decision, which the advice is about"), cli.ExitError,
-			"let some requests come, and ask again")
-	}
-	file, err := f.keep(now)
+	file, err := f.keep(now[0])
 	if err != nil {
 		return err
 	}
-	set, err := client.SetWeights(ctx, a.Suggestion.Weights)
+	set, done, err := setWeights(ctx, found.clients, now, a.Suggestion.Weights)
 	if err != nil {
-		if refused(err) { // else they may be in force
+		if done == 0 && refused(err) { // else they may be in force
 			err = errors.Join(err, os.Remove(file))
 		}
-		return clientError(err)
+		return partly(clientError(err), done, len(now))
 	}
 	fmt.Fprintf(s.Err, "in force, generation %d: %s\nthe weights before are in %s; the way back:\n  %s\n", set.Generation,
 		a.Suggestion.Text, cli.Sanitize(file), cli.Sanitize(f.wayBack(file)))
 	return nil
+}
+
+// setWeights puts weights in force at all replicas, in place of those that are now.
+func setWeights(ctx context.Context, clients []*admin.Client, now []*admin.Weights, w explain.Weights) (set *admin.Weights, done int, err error) {
+	for i, client := range clients {
+		w.Generation = now[i].Generation
+		if set, err = client.SetWeights(ctx, w); err != nil {
+			return nil, i, err
+		}
+	}
+	return set, len(clients), nil
 }
 
 // refused reports whether the picker said that it changes nothing.
@@ -74,7 +102,7 @@ func (f *tuneFlags) wayBack(file string) string {
 	if server := first(f.from.servers); server != "" {
 		args = append(args, "--"+serverFlag, server)
 	}
-	return shellLine(args)
+	return shellLine(append(args, f.from.in.flags()...))
 }
 
 // keep writes weights to a file that is not there yet.
@@ -100,19 +128,14 @@ func (f *tuneFlags) putBack(ctx context.Context, s *cli.Streams) error {
 	if err != nil {
 		return cli.WithHint(fmt.Errorf("--restore: %w", err), cli.ExitUsage, "give the file that --apply wrote")
 	}
-	client, err := f.connect(ctx, s)
+	found, now, err := f.picker(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	now, err := client.Weights(ctx)
+	defer found.close()
+	set, done, err := setWeights(ctx, found.clients, now, *old)
 	if err != nil {
-		return clientError(err)
-	}
-	old.Generation = now.Generation
-	set, err := client.SetWeights(ctx, *old)
-	if err != nil {
-		return clientError(err)
+		return partly(clientError(err), done, len(now))
 	}
 	fmt.Fprintf(s.Err, "in force again, generation %d: the weights of %s\n", set.Generation, cli.Sanitize(f.restore))
 	return nil

@@ -21,6 +21,7 @@ const (
 	Missing     Trouble = iota // something that is looked for is not there
 	Forbidden                  // the API server knows who asks, and does not allow it; or it does not know
 	Unreachable                // the API server, the picker or its pod does not answer
+	Closed                     // nothing listens at the pod's port
 	Unfit                      // something is there and is not of the kind that is needed
 )
 

@@ -209,14 +209,14 @@ func (c *podConn) Read(p []byte) (int, error) {
 // refused is the error of a port that nothing listens at.
 func (c *podConn) refused() error {
 	f := c.forward
-	text := c.fault
-	if strings.Contains(text, "connection refused") {
-		text = "connection refused: nothing listens there"
-	}
-	return &StepError{
-		Step: fmt.Sprintf("connect to port %d of pod %s/%s", c.port, f.tunnel.namespace, f.pod), Trouble: Unreachable, Err: errors.New(text),
+	e := &StepError{
+		Step: fmt.Sprintf("connect to port %d of pod %s/%s", c.port, f.tunnel.namespace, f.pod), Trouble: Unreachable, Err: errors.New(c.fault),
 		Hint: "see what it runs: " + f.tunnel.cluster.kubectl("describe", "pod", f.pod, "-n", f.tunnel.namespace),
 	}
+	if strings.Contains(c.fault, "connection refused") {
+		e.Trouble, e.Err = Closed, errors.New("connection refused: nothing listens there")
+	}
+	return e
 }
 
 // Write implements [net.Conn].

@@ -32,6 +32,7 @@ const (
 // Picker is the picker of a pool: the pods behind its Service.
 type Picker struct {
 	Pool    Name
+	Of      *InferencePool
 	Service string
 	// Kind is what the pods' images, labels and arguments tell; unknown when they tell
 	// nothing, or not the same.
@@ -102,7 +103,7 @@ func (c *Cluster) FindPicker(ctx context.Context, of Name) (*Picker, error) {
 
 // PickerOf finds the picker of a pool, of which no pod may run.
 func (c *Cluster) PickerOf(ctx context.Context, pool *InferencePool) (*Picker, error) {
-	p := &Picker{Pool: Name{pool.Namespace, pool.Name}, Service: pool.Spec.EndpointPickerRef.Name}
+	p := &Picker{Pool: Name{pool.Namespace, pool.Name}, Of: pool, Service: pool.Spec.EndpointPickerRef.Name}
 	service, err := c.pickerService(ctx, p.Pool, pool.Spec.EndpointPickerRef)
 	if err != nil {
 		return nil, err
@@ -206,9 +207,7 @@ func pickerPod(pod *corev1.Pod, port *Port) PickerPod {
 		out.Running, out.Restarted = s.State.Running != nil, s.RestartCount > 0
 		out.State = containerState(&s)
 	}
-	for _, cond := range pod.Status.Conditions {
-		out.Ready = out.Ready || cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue
-	}
+	out.Ready = readyPod(pod)
 	switch {
 	case pod.DeletionTimestamp != nil:
 		out.Running, out.Ready, out.State = false, false, "terminating"

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -175,6 +176,39 @@ func (c *Cluster) ParsePool(text string) (Name, error) {
 	return name, err
 }
 
+// PoolPod is a pod that a pool selects.
+type PoolPod struct {
+	Name  string
+	Ready bool
+}
+
+// PoolPods lists the pods that a pool selects, but those that are on their way out or
+// have ended.
+func (c *Cluster) PoolPods(ctx context.Context, pool *InferencePool) ([]PoolPod, error) {
+	if len(pool.Spec.Selector.MatchLabels) == 0 {
+		return nil, nil // as the picker has it: no labels select nothing
+	}
+	list, err := c.podsBy(ctx, pool.Namespace, pool.Spec.Selector.MatchLabels)
+	if err != nil {
+		return nil, err
+	}
+	var pods []PoolPod
+	for i := range list {
+		pod := &list[i]
+		if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			pods = append(pods, PoolPod{pod.Name, readyPod(pod)})
+		}
+	}
+	slices.SortFunc(pods, func(a, b PoolPod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods, nil
+}
+
+func readyPod(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // labelQuery is labels in the form of a query.
 func labelQuery(labels map[string]string) string {
 	var terms []string
@@ -183,4 +217,21 @@ func labelQuery(labels map[string]string) string {
 	}
 	slices.Sort(terms)
 	return strings.Join(terms, ",")
+}
+
+// Namespaces lists the names of all namespaces.
+func (c *Cluster) Namespaces(ctx context.Context) ([]string, error) {
+	client, err := c.core()
+	if err != nil {
+		return nil, err
+	}
+	var list corev1.NamespaceList
+	if err := client.Get().Resource("namespaces").Do(ctx).Into(&list); err != nil {
+		return nil, c.failed(ctx, access{verb: "list", resource: "namespaces"}, err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
 }

@@ -159,7 +159,7 @@ func TestTunnel(t *testing.T) {
 	}
 	_, err := client.Get("http://chat-epp-1:9095/")
 	step, ok := errors.AsType[*StepError](err)
-	if !ok || step.Trouble != Unreachable || !strings.Contains(step.Error(), "nothing listens there") {
+	if !ok || step.Trouble != Closed || !strings.Contains(step.Error(), "nothing listens there") {
 		t.Fatalf("a port that is not listened at: %v", err)
 	}
 	if got, err := get(); err != nil || got != "hello 127.0.0.1:9091" {

@@ -45,6 +45,7 @@ func join(engines []Engine, names []string, endpoints map[string]*endpoint) []*e
 	}
 	for i, name := range names {
 		take(i, name)
+		take(i, name+"-rank-0") // llm-d's name for the first port of a pod
 	}
 	for i, e := range engines {
 		host, _, err := net.SplitHostPort(address(e.URL))

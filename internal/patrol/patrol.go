@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,8 @@ type Config struct {
 	Engines []Engine
 	// Token is sent to the pickers as a bearer token, and to nobody else; "" = none.
 	Token string
+	// Transport reads the pages, where the way to them is another; nil = the usual.
+	Transport http.RoundTripper
 }
 
 // Patrol makes rounds. It is for one goroutine.
@@ -51,8 +54,8 @@ type Patrol struct {
 func New(cfg Config) *Patrol {
 	return &Patrol{
 		cfg: cfg, fleet: newFleet(cfg.Pickers, cfg.Engines),
-		pickers: scrape.NewClient(scrape.Options{Clock: cfg.Clock, Excerpt: true, Token: cfg.Token}),
-		engines: scrape.NewClient(scrape.Options{Clock: cfg.Clock, Excerpt: true, Timeout: engineTimeout}),
+		pickers: scrape.NewClient(scrape.Options{Clock: cfg.Clock, Excerpt: true, Token: cfg.Token, Transport: cfg.Transport}),
+		engines: scrape.NewClient(scrape.Options{Clock: cfg.Clock, Excerpt: true, Timeout: engineTimeout, Transport: cfg.Transport}),
 	}
 }
 

@@ -21,7 +21,7 @@ type Files struct {
 	opts   Options
 	name   string // as given
 	groups []group
-	dir    bool  // of one file that can't be read the others are
+	dir    bool      // of one file that can't be read the others are
 	in     io.Reader // that it is, in place of a file; nil for files
 	once   bool      // it can be read only once, as standard input or a pipe
 	kept   *kept     // what was in it, once it was read

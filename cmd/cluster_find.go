@@ -1,0 +1,273 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/kube"
+	"github.com/eppctl/eppctl/internal/metricview"
+	"github.com/eppctl/eppctl/internal/scrape"
+)
+
+const (
+	// unaskedTimeout bounds the search of a cluster that nobody named.
+	unaskedTimeout = 5 * time.Second
+	// kindTimeout bounds the question whose picker it is.
+	kindTimeout = 5 * time.Second
+)
+
+// poolFlags say which pool's picker is meant, in which cluster.
+type poolFlags struct {
+	pool    string
+	cluster clusterFlags
+}
+
+func (f *poolFlags) register(c *cobra.Command) {
+	flagGroup(c, clusterHeading, func(fs *pflag.FlagSet) {
+		fs.StringVar(&f.pool, "pool", "", "ask the picker of this InferencePool: `[NAMESPACE/]NAME` (default: the only one of the namespace)")
+		f.cluster.register(fs)
+	})
+	_ = c.Flags().SetAnnotation("pool", noVariableKey, []string{"true"}) // EPPCTL_POOL is of a picker itself
+	_ = c.RegisterFlagCompletionFunc("pool", f.completePool)
+	f.cluster.completions(c)
+}
+
+// given reports whether a cluster is asked for.
+func (f *poolFlags) given() bool {
+	return f.pool != "" || f.cluster.flags != nil && f.cluster.given()
+}
+
+// flags are those that were given, to be repeated in a command that is suggested. A
+// token is not.
+func (f *poolFlags) flags() []string {
+	var out []string
+	if f.pool != "" {
+		out = append(out, "--pool", f.pool)
+	}
+	if f.cluster.flags == nil {
+		return out
+	}
+	f.cluster.flags.Visit(func(flag *pflag.Flag) {
+		values := []string{flag.Value.String()}
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			switch {
+			case flag.Name == "token":
+			case flag.Value.Type() == "bool":
+				out = append(out, "--"+flag.Name+"="+v)
+			default:
+				out = append(out, "--"+flag.Name, v)
+			}
+		}
+	})
+	return out
+}
+
+// connect finds the cluster and the name of the pool.
+func (f *poolFlags) connect() (*kube.Cluster, kube.Name, error) {
+	c, err := f.cluster.connect()
+	if err != nil {
+		return nil, kube.Name{}, err
+	}
+	name, err := c.ParsePool(f.pool)
+	if err != nil {
+		err = cli.WithHint(fmt.Errorf("--pool: %w", err), cli.ExitUsage, "give --pool NAMESPACE/NAME, or --pool NAME with -n NAMESPACE")
+	}
+	return c, name, err
+}
+
+// find goes from the pool to its picker.
+func (f *poolFlags) find(ctx context.Context) (*fleet, error) {
+	cluster, name, err := f.connect()
+	if err != nil {
+		return nil, err
+	}
+	picker, err := cluster.FindPicker(ctx, name)
+	if err != nil {
+		return nil, stepError(err)
+	}
+	return newFleet(ctx, cluster, picker)
+}
+
+// connect finds the cluster. Nothing is asked of it yet.
+func (f *clusterFlags) connect() (*kube.Cluster, error) {
+	set, err := f.settings()
+	if err != nil {
+		return nil, err
+	}
+	c, err := kube.Connect(set)
+	if _, none := errors.AsType[*kube.NoConfigError](err); none {
+		return nil, cli.WithHint(err, cli.ExitUnreachable, "give --kubeconfig, or a picker's address with --server")
+	}
+	if err == nil {
+		return c, nil
+	}
+	if names, listed := kube.Contexts(set.Kubeconfig); listed == nil && set.Context != "" && !slices.Contains(names, set.Context) {
+		return nil, cli.WithHint(fmt.Errorf("--context: there is no context %q", set.Context), cli.ExitUsage, "there are "+strings.Join(names, ", "))
+	}
+	return nil, cli.WithHint(err, cli.ExitUsage, "see: kubectl config view")
+}
+
+// stepError gives an error on the way to a picker its exit status and a hint.
+func stepError(err error) error {
+	e, ok := errors.AsType[*kube.StepError](err)
+	if !ok {
+		return err
+	}
+	switch e.Trouble {
+	case kube.Missing:
+		return cli.WithHint(e, cli.ExitNotFound, e.Hint)
+	case kube.Closed:
+		return cli.WithHint(e, cli.ExitUnreachable, "is it eppctl, with its admin API on (--admin-addr 127.0.0.1:9091)?\n"+e.Hint)
+	case kube.Unreachable:
+		return cli.WithHint(e, cli.ExitUnreachable, e.Hint)
+	case kube.Forbidden, kube.Unfit:
+	}
+	return cli.WithHint(e, cli.ExitError, e.Hint)
+}
+
+// fleet is a pool's picker in a cluster: its replicas, and the way to them.
+type fleet struct {
+	cluster   *kube.Cluster
+	picker    *kube.Picker
+	kind      kube.PickerKind
+	tunnel    *kube.Tunnel
+	transport http.RoundTripper
+}
+
+// newFleet makes the way to the replicas. When their pods don't tell whose picker they
+// run, they are asked.
+func newFleet(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker) (*fleet, error) {
+	f := &fleet{cluster: cluster, picker: picker, kind: picker.Kind}
+	f.tunnel = cluster.NewTunnel(picker.Pool.Namespace, f.resolve)
+	f.transport = f.tunnel.Transport()
+	if f.kind != kube.KindUnknown {
+		return f, nil
+	}
+	if err := f.ask(ctx); err != nil {
+		f.close()
+		return nil, clientError(err)
+	}
+	return f, nil
+}
+
+// ask finds out whose picker it is.
+func (f *fleet) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
+	defer cancel()
+	pod := f.picker.Running()[0]
+	client, err := admin.NewClient(address(pod.Name, pod.AdminPort), admin.ClientOptions{Transport: f.transport})
+	if err != nil {
+		return err
+	}
+	_, err = client.Version(ctx)
+	if err == nil {
+		f.kind = kube.KindEppctl
+		return nil
+	}
+	pages := scrape.NewClient(scrape.Options{Clock: clock.Wall{}, Timeout: kindTimeout, Transport: f.transport})
+	page, pageErr := pages.Read(ctx, metricsAddress(pod))
+	guarded, _ := errors.AsType[*scrape.Error](pageErr)
+	switch {
+	case pageErr == nil && page.Maker() == metricview.LLMD, guarded != nil && guarded.Kind == scrape.Forbidden:
+		f.kind = kube.KindLLMD // ours asks for no token
+		return nil
+	}
+	return err
+}
+
+// resolve makes a pod's name of the host of an address: that of the picker's Service
+// stands for the best replica there is.
+func (f *fleet) resolve(ctx context.Context, host string) (string, error) {
+	if host != f.picker.Service {
+		return host, nil
+	}
+	picker, err := f.cluster.FindPicker(ctx, f.picker.Pool)
+	if err != nil {
+		return "", err
+	}
+	return picker.Running()[0].Name, nil
+}
+
+// again finds the replicas that there are now.
+func (f *fleet) again(ctx context.Context) error {
+	picker, err := f.cluster.FindPicker(ctx, f.picker.Pool)
+	if err == nil {
+		f.picker = picker
+	}
+	return err
+}
+
+func (f *fleet) close() {
+	f.transport.(interface{ CloseIdleConnections() }).CloseIdleConnections()
+	f.tunnel.Close()
+}
+
+// address is what a port of a pod is called.
+func address(pod string, port int) string {
+	return "http://" + net.JoinHostPort(pod, strconv.Itoa(port))
+}
+
+func metricsAddress(pod kube.PickerPod) string {
+	return address(pod.Name, pod.MetricsPort) + "/metrics"
+}
+
+// clients are of the admin APIs of all replicas that run.
+func (f *fleet) clients() ([]*admin.Client, error) {
+	var clients []*admin.Client
+	for _, pod := range f.picker.Running() {
+		client, err := admin.NewClient(address(pod.Name, pod.AdminPort), admin.ClientOptions{Transport: f.transport})
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, client)
+	}
+	return clients, nil
+}
+
+// pages are the metrics pages of all replicas that run.
+func (f *fleet) pages() []string {
+	var pages []string
+	for _, pod := range f.picker.Running() {
+		pages = append(pages, metricsAddress(pod))
+	}
+	return pages
+}
+
+// told is how the replicas are named on standard error; by is the way to them.
+func (f *fleet) told(pods []kube.PickerPod, by string) string {
+	var names []string
+	ready := false
+	for _, pod := range pods {
+		names, ready = append(names, pod.Name), ready || pod.Ready
+	}
+	text := "picker " + names[0]
+	if len(names) > 1 {
+		text = "pickers " + strings.Join(names, ", ")
+	}
+	if f.kind == kube.KindLLMD {
+		text = "llm-d's " + text
+	}
+	if !ready {
+		by += "; not ready"
+	}
+	return fmt.Sprintf("%s of pool %s (%s, %s)", text, f.picker.Pool, f.cluster, by)
+}
+
+// byForward is the way to a port of a pod.
+const byForward = "port-forward"

@@ -1,0 +1,110 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/kube"
+	"github.com/eppctl/eppctl/internal/patrol"
+)
+
+// maxForwards bounds the engines whose pages are read through the API server: each has
+// a forward of its own.
+const maxForwards = 64
+
+// openFleet looks at the picker of a pool in a cluster.
+func (f *topFlags) openFleet(ctx context.Context, s *cli.Streams) (*topSource, error) {
+	fleet, err := f.in.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var src *topSource
+	if fleet.kind == kube.KindLLMD {
+		src, err = f.patrolFleet(ctx, s, fleet)
+	} else {
+		src, err = followFleet(fleet)
+	}
+	if err != nil {
+		fleet.close()
+		return nil, err
+	}
+	fmt.Fprintln(s.Err, cli.Sanitize(fleet.told(fleet.followed(), byForward)))
+	if n := len(fleet.picker.Running()); n > 1 && fleet.kind == kube.KindEppctl {
+		fmt.Fprintf(s.Err, "it is one of %d replicas, and tells of its own decisions\n", n)
+	}
+	src.command = f.in.flags()
+	return src, nil
+}
+
+// elsewhere looks in the current context's cluster, since nobody answers on this host;
+// nil when there is nothing.
+func (f *topFlags) elsewhere(ctx context.Context, s *cli.Streams) *topSource {
+	inTime, cancel := context.WithTimeout(ctx, unaskedTimeout)
+	defer cancel()
+	src, err := f.openFleet(inTime, s)
+	if _, none := errors.AsType[*kube.NoConfigError](err); err != nil && !none {
+		fmt.Fprintln(s.Err, cli.Sanitize("no picker at "+admin.DefaultServer+" yet, nor in a cluster: "+err.Error()))
+	}
+	return src
+}
+
+// followed are the replicas that a dashboard shows: of ours the best one, for each
+// tells of itself; of llm-d's all, whose counts are added up.
+func (f *fleet) followed() []kube.PickerPod {
+	running := f.picker.Running()
+	if f.kind == kube.KindEppctl {
+		return running[:1]
+	}
+	return running
+}
+
+// followFleet follows the best replica, whichever it is at the time.
+func followFleet(f *fleet) (*topSource, error) {
+	client, err := admin.NewClient(address(f.picker.Service, f.picker.Running()[0].AdminPort), admin.ClientOptions{Transport: f.transport})
+	if err != nil {
+		return nil, err
+	}
+	return &topSource{source: &liveSource{client}, server: client.Server(), done: func() { client.Close(); f.close() }}, nil
+}
+
+// patrolFleet looks at the pages of llm-d's picker, and at those of the pool's pods.
+func (f *topFlags) patrolFleet(ctx context.Context, s *cli.Streams, fleet *fleet) (*topSource, error) {
+	cfg := patrol.Config{Clock: clock.Wall{}, Pickers: fleet.pages(), Transport: fleet.transport}
+	var err error
+	if cfg.Token, err = readToken(f.tokenFile); err != nil {
+		return nil, err
+	}
+	if cfg.Engines, err = fleet.engines(ctx); err != nil {
+		warner(s)(fmt.Sprintf("the engines are left out: %v", err))
+	}
+	p := patrol.New(cfg)
+	return &topSource{source: &patrolSource{patrol: p}, server: p.Server(), from: explain.SourceMetrics, done: func() { p.Close(); fleet.close() }}, nil
+}
+
+// engines are the pods of the pool, each with its ports.
+func (f *fleet) engines(ctx context.Context) ([]patrol.Engine, error) {
+	pods, err := f.cluster.PoolPods(ctx, f.picker.Of)
+	if err != nil {
+		return nil, err
+	}
+	ports := f.picker.Of.Spec.TargetPorts
+	if n := len(pods) * len(ports); n > maxForwards {
+		return nil, fmt.Errorf("there are %d, and at most %d are looked at through the API server", n, maxForwards)
+	}
+	var engines []patrol.Engine
+	for _, pod := range pods {
+		for i, port := range ports {
+			name := pod.Name
+			if len(ports) > 1 {
+				name = fmt.Sprintf("%s-rank-%d", pod.Name, i) // as llm-d's picker calls them
+			}
+			engines = append(engines, patrol.Engine{Name: name, URL: address(pod.Name, int(port.Number)) + "/metrics"})
+		}
+	}
+	return engines, nil
+}
