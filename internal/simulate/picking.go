@@ -65,13 +65,14 @@ func newPicking(r *run, w score.Weights, oracle bool) (*picking, error) {
 		run: r, clock: &virtual{r}, tree: prefix.New(), byName: map[string]int{}, oracle: oracle,
 		sent: make([]sent, len(r.pods)),
 	}
-	k.pool = pool.New(pool.Config{
-		Clock: k.clock, Tree: k.tree, BlockSize: vllm.TokensPerBlock,
-		Limits: pool.Limits{
-			Metrics: time.Duration(in.Stale), Reports: 3 * time.Duration(in.Report), Events: 6 * time.Duration(in.Stale),
-			Allowance: time.Duration(in.Allowance),
-		},
-	})
+	limits := pool.Limits{
+		Metrics: time.Duration(in.Stale), Reports: 3 * time.Duration(in.Report), Events: 6 * time.Duration(in.Stale),
+		Allowance: time.Duration(in.Allowance),
+	}
+	if oracle {
+		limits.Allowance = 1 // a scrape knows of all but the picks of its own moment
+	}
+	k.pool = pool.New(pool.Config{Clock: k.clock, Tree: k.tree, BlockSize: vllm.TokensPerBlock, Limits: limits})
 	var err error
 	k.picker, err = picker.New(picker.Config{
 		Pool: k.pool, Tree: k.tree, Recorder: cmp.Or[picker.Recorder](r.cfg.Recorder, unrecorded{}), Clock: k.clock, Weights: w, BlockSize: vllm.TokensPerBlock,
