@@ -17,6 +17,7 @@
 //	PUT /v1/pods/{pod}/drain      {"drained":true}: no new requests for it
 //	GET /v1/tree                  the prefix tree's figures
 //	GET /v1/ledger                requests that have not ended, by pod
+//	GET /v1/names                 what names of models stand for, by rules, and the rules that lost
 //	GET /v1/config                the configuration in force
 //	GET /v1/config/weights        the weights in force; the ETag is their generation
 //	PUT /v1/config/weights        other ones; needs If-Match with the generation

@@ -24,6 +24,7 @@ import (
 	"github.com/eppctl/eppctl/internal/buildinfo"
 	"github.com/eppctl/eppctl/internal/engine"
 	"github.com/eppctl/eppctl/internal/health"
+	"github.com/eppctl/eppctl/internal/naming"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
@@ -124,6 +125,19 @@ func decide(ring *record.Ring, n int, requestID, model string, pods ...score.Pod
 	ring.Append(e)
 }
 
+// names are two rules, and one that lost to the first.
+func names() *naming.Table {
+	table, _ := naming.NewTable([]naming.Rule{
+		{
+			Source: "InferenceModel prod/chat", Older: true, Created: start, Model: "chat", Pool: "prod/llama", Criticality: naming.Sheddable,
+			Targets: []naming.Target{{Model: "billing-v3", Weight: 30}, {Model: "billing-v2", Weight: 70}},
+		},
+		{Source: "InferenceModel prod/chat-too", Older: true, Created: start.Add(time.Hour), Model: "chat", Pool: "prod/llama"},
+		{Source: "InferenceModelRewrite prod/all", Order: 2, Created: start, Targets: []naming.Target{{Model: "llama", Weight: 1}}},
+	})
+	return table
+}
+
 // newDeps is a picker with six decisions: alpha, alpha-2, beta, twin, twin, refused.
 func newDeps() Deps {
 	ring := record.NewRing(record.RingConfig{Key: []byte("key")})
@@ -141,6 +155,7 @@ func newDeps() Deps {
 		Picker:    &fakePicker{current: score.Default()},
 		Pods:      views,
 		Tree:      func() prefix.Stats { return prefix.Stats{Blocks: 12, Runs: 3, Pods: 2, BytesEstimate: 4096} },
+		Names:     names,
 		Config:    func() any { return map[string]any{"blockSize": 16} },
 		Level:     level,
 		Version:   buildinfo.Info{Version: "v0.1.0", Go: "go1.26.8", Platform: "linux/amd64"},

@@ -11,6 +11,7 @@ import (
 	"github.com/eppctl/eppctl/internal/buildinfo"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/fleet"
+	"github.com/eppctl/eppctl/internal/naming"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/record"
@@ -40,7 +41,8 @@ type Deps struct {
 	Drain   func(pod string, drained bool) bool
 	Tree    func() prefix.Stats
 	Fleet   *fleet.Watch
-	Config  func() any // in force, as it goes into JSON: without any secret
+	Names   func() *naming.Table // nil = no rules for names of models
+	Config  func() any           // in force, as it goes into JSON: without any secret
 	Level   *slog.LevelVar
 	Version buildinfo.Info
 	Clock   clock.Clock  // the picker's, that "since=10m" counts back on
@@ -96,6 +98,7 @@ func (s *server) routes() map[string]map[string]handler {
 		"/v1/pods/{pod}/drain": {http.MethodPut: s.putDrain},
 		"/v1/tree":             get(s.tree),
 		"/v1/ledger":           get(s.ledger),
+		"/v1/names":            get(s.names),
 		"/v1/config":           get(s.config),
 		"/v1/config/weights":   {http.MethodGet: s.weights, http.MethodPut: s.putWeights},
 		"/v1/log-level":        {http.MethodGet: s.level, http.MethodPut: s.putLevel},
@@ -140,7 +143,7 @@ func noSuchPath(r *http.Request) error {
 	if strings.HasPrefix(r.URL.Path, "/v1/sim/") {
 		return e.hint("faults can be made only in a simulated fleet: eppctl serve --sim 4")
 	}
-	return e.hint("what there is: /v1/snapshot, /v1/stream, /v1/decisions, /v1/pods, /v1/tree, /v1/ledger, /v1/config, /v1/config/weights, /v1/log-level, /v1/version")
+	return e.hint("what there is: /v1/snapshot, /v1/stream, /v1/decisions, /v1/pods, /v1/tree, /v1/ledger, /v1/names, /v1/config, /v1/config/weights, /v1/log-level, /v1/version")
 }
 
 func (s *server) healthz(w http.ResponseWriter, _ *http.Request) error {

@@ -20,6 +20,7 @@ func TestDocuments(t *testing.T) {
 		"/v1/pods":              "pods.golden.json",
 		"/v1/tree":              "tree.golden.json",
 		"/v1/ledger":            "ledger.golden.json",
+		"/v1/names":             "names.golden.json",
 		"/v1/config":            "config.golden.json",
 		"/v1/config/weights":    "weights.golden.json",
 		"/v1/version":           "version.golden.json",

@@ -3,6 +3,7 @@ package naming
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 )
@@ -174,4 +175,32 @@ func hash(s string) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33
+}
+
+// Entry is what the table says of one name.
+type Entry struct {
+	Model       string // "" = all names that have no entry of their own
+	By          string
+	Targets     []Target // none = the name itself
+	Pools       []string // sorted; nil = every pool
+	Criticality string
+}
+
+// Entries are all names, sorted, the one for all others first. Nothing in them may be
+// changed.
+func (t *Table) Entries() []Entry {
+	if t == nil {
+		return nil
+	}
+	list := make([]Entry, 0, t.Len())
+	add := func(e *entry) {
+		list = append(list, Entry{Model: e.rule.Model, By: e.by, Targets: e.targets, Pools: e.pools, Criticality: e.rule.Criticality})
+	}
+	if t.any != nil {
+		add(t.any)
+	}
+	for _, model := range slices.Sorted(maps.Keys(t.exact)) {
+		add(t.exact[model])
+	}
+	return list
 }

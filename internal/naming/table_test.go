@@ -152,8 +152,25 @@ func TestName(t *testing.T) {
 
 func TestNoTable(t *testing.T) {
 	var none *Table
-	if n, ok := none.Name("chat", "id"); ok || none.Len() != 0 || none.Conflicts() != nil {
+	if n, ok := none.Name("chat", "id"); ok || none.Len() != 0 || none.Entries() != nil || none.Conflicts() != nil {
 		t.Errorf("no table named %+v", n)
+	}
+}
+
+func TestEntries(t *testing.T) {
+	chat := model("ns/a", "chat", "ns/p", oldest, to("llama", 3, "qwen", 2*MaxWeight))
+	chat.Criticality = Sheddable
+	table, _ := NewTable([]Rule{rewrite("ns/b", 2, "", "", oldest, to("any", 1)), chat, model("ns/c", "also", "ns/q", oldest, nil)})
+	want := []Entry{
+		{By: "InferenceModelRewrite ns/b rule 2", Targets: to("any", 1)},
+		{Model: "also", By: "InferenceModel ns/c", Pools: []string{"ns/q"}},
+		{Model: "chat", By: "InferenceModel ns/a", Targets: to("llama", 3, "qwen", MaxWeight), Pools: []string{"ns/p"}, Criticality: Sheddable},
+	}
+	if got := table.Entries(); !reflect.DeepEqual(got, want) || table.Len() != len(want) {
+		t.Errorf("entries %+v, want %+v", got, want)
+	}
+	if chat.Targets[1].Weight != 2*MaxWeight {
+		t.Error("the caller's rule was changed")
 	}
 }
 
