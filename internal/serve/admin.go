@@ -10,7 +10,7 @@ import (
 
 func (s *Server) adminHandler() http.Handler {
 	deps := admin.Deps{
-		Decisions: s.store, Picker: s.picker, Pods: s.pool.Views, Drain: s.pool.Drain, Tree: s.tree.Stats, Fleet: s.watch, Config: s.effective,
+		Decisions: s.store, Picker: s.picker, Pods: s.pool.Views, Drain: s.pool.Drain, Tree: s.tree.Stats, Fleet: s.watch, Names: s.picker.Names, Config: s.effective,
 		Level: s.opts.Level, Version: buildinfo.Read(), Clock: s.clock, Logger: s.log, AllowWrite: s.opts.AllowWrite,
 	}
 	if s.fleet != nil {
