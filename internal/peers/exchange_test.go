@@ -1,0 +1,335 @@
+package peers
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/picker"
+	"github.com/eppctl/eppctl/internal/pool"
+)
+
+// soon is longer than what is picked takes to be told.
+const soon = 10 * time.Millisecond
+
+// expect says what a replica believes to be pending of its own and of others.
+func expect(t *testing.T, when string, r *replica, own, peers int) {
+	t.Helper()
+	if o, p := r.pending(podName(0)); o != own || p != peers {
+		t.Errorf("%s: %d pending and %d by others, not %d and %d", when, o, p, own, peers)
+	}
+}
+
+func TestReplicasTellEachOther(t *testing.T) {
+	tests := []struct {
+		name string
+		run  func(t *testing.T, w *wires, a, b *replica)
+	}{
+		{"from the pick to the answer", func(t *testing.T, _ *wires, a, b *replica) {
+			k := a.pick(t)
+			expect(t, "at once", b, 0, 0)
+			time.Sleep(soon)
+			expect(t, "soon", b, 0, 1)
+			expect(t, "of the one who picked", a, 1, 0)
+			k.Answered(200)
+			time.Sleep(soon)
+			expect(t, "answered", b, 0, 0)
+			finish(k)
+		}},
+		{"until the engine's figures show it", func(t *testing.T, _ *wires, a, b *replica) {
+			defer finish(a.pick(t))
+			time.Sleep(soon)
+			b.scraped(func(string) int { return 0 })
+			expect(t, "a scrape of the same moment", b, 0, 1)
+			a.scraped(func(string) int { return 1 })
+			time.Sleep(10 * pool.Allowance)
+			expect(t, "a scrape of the other one's", b, 0, 1)
+			defer finish(a.pick(t))
+			time.Sleep(soon)
+			expect(t, "another pick", b, 0, 2)
+			b.scraped(func(string) int { return 1 })
+			expect(t, "a scrape that has seen the first", b, 0, 1)
+		}},
+		{"what is given up", func(t *testing.T, _ *wires, a, b *replica) {
+			k := a.pick(t)
+			time.Sleep(soon)
+			finish(k)
+			time.Sleep(soon)
+			expect(t, "soon", b, 0, 0)
+		}},
+		{"of the time before they met", func(t *testing.T, w *wires, a, b *replica) {
+			b.leave()
+			k := a.pick(t)
+			b.join(t, w, "10.0.0.2:9092", nil, "10.0.0.1:9092")
+			time.Sleep(time.Second)
+			expect(t, "a second later", b, 0, 1)
+			finish(k)
+		}},
+		{"and are forgotten in silence", func(t *testing.T, w *wires, a, b *replica) {
+			defer finish(a.pick(t))
+			time.Sleep(soon)
+			w.sever(true)
+			time.Sleep(silence - heartbeat)
+			expect(t, "while it may be a pause", b, 0, 1)
+			time.Sleep(2 * silence)
+			expect(t, "later", b, 0, 0)
+			if s := b.Stats(); s.Wanted != 1 || s.Connected != 0 {
+				t.Errorf("%+v", s)
+			}
+			w.sever(false)
+			time.Sleep(2 * silence)
+			expect(t, "when they hear of each other again", b, 0, 1)
+		}},
+		{"and one that ends is forgotten", func(t *testing.T, _ *wires, a, b *replica) {
+			defer finish(a.pick(t))
+			time.Sleep(soon)
+			expect(t, "before", b, 0, 1)
+			a.leave()
+			time.Sleep(2 * silence)
+			expect(t, "after", b, 0, 0)
+		}},
+		{"and one that comes back begins anew", func(t *testing.T, w *wires, a, b *replica) {
+			for range 5 {
+				finish(a.pick(t))
+			}
+			a.leave()
+			again := newReplica(t, 4, 9)
+			again.join(t, w, "10.0.0.1:9092", nil, "10.0.0.2:9092")
+			k := again.pick(t)
+			time.Sleep(2 * silence)
+			expect(t, "soon", b, 0, 1)
+			again.leave()
+			finish(k)
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWires()
+				all := replicas(t, w, 2, 4, nil)
+				time.Sleep(time.Second)
+				tt.run(t, w, all[0], all[1])
+				for _, r := range all {
+					r.leave()
+				}
+			})
+		})
+	}
+}
+
+func TestTheSameReplicaCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWires()
+		a, b := newReplica(t, 4, 1), newReplica(t, 4, 2)
+		both := []string{"10.0.0.1:9092", "10.0.1.1:9092", "10.0.0.2:9092"}
+		a.join(t, w, both[0], nil, both...)
+		w.at[both[1]] = w.at[both[0]] // a has two addresses
+		b.join(t, w, both[2], nil, both...)
+		k := a.pick(t)
+		time.Sleep(time.Minute)
+		expect(t, "of b", b, 0, 1)
+		expect(t, "of a", a, 1, 0)
+		for _, r := range []*replica{a, b} {
+			if s := r.Stats(); s.Wanted != 1 || s.Connected != 1 || s.Readers != 1 {
+				t.Errorf("%+v", s)
+			}
+		}
+		a.leave()
+		b.leave()
+		finish(k)
+	})
+}
+
+func TestWhatIsNotTaken(t *testing.T) {
+	many := `{"bookings":[` + strings.Repeat(`{"pod":"pod-00","endpoint":"127.0.0.1:8000","picked":1,"open":1},`, maxBookings)
+	tests := []struct {
+		name   string
+		answer func(w http.ResponseWriter)
+		log    string
+		peers  int
+	}{
+		{"garbage", lines("x"), "invalid character", 0},
+		{"an unknown field", lines(`{"bookings":[{"pod":"pod-00","endpoint":"127.0.0.1:8000","picked":1,"open":1,"x":1}]}`), "unknown field", 0},
+		{"more open than picked", lines(`{"bookings":[{"pod":"pod-00","endpoint":"127.0.0.1:8000","picked":1,"open":2}]}`), "2 open of 1 picked", 0},
+		{"a line that is too long", lines(strings.Repeat(" ", maxLine+1)), "too long", 0},
+		{"too many bookings", lines(strings.TrimSuffix(many, ",") + `,{}]}`), "at most 2048", 0},
+		{"good, then bad", lines(`{"bookings":[{"pod":"pod-00","endpoint":"127.0.0.1:8000","picked":1,"open":1}]}`, "{} {}"), "more than one JSON object", 1},
+		{"nothing at all", func(http.ResponseWriter) { time.Sleep(time.Hour) }, "silent for 3s", 0},
+		{"no picker", func(w http.ResponseWriter) { w.Header().Del(instanceHeader) }, "something else answers there", 0},
+		{"another status", func(w http.ResponseWriter) { w.WriteHeader(404) }, "it answered 404", 0},
+		{"a token that it does not know", func(w http.ResponseWriter) { w.WriteHeader(401) }, "--report-token-file", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, asked := newWires(), 0
+				other := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					asked++
+					w.Header().Set(instanceHeader, "another")
+					tt.answer(w)
+				})}
+				listener := w.listen("10.0.0.9:9092")
+				go func() { _ = other.Serve(listener) }()
+				var log bytes.Buffer
+				r := newReplica(t, 4, 1)
+				r.join(t, w, "10.0.0.1:9092", func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, "10.0.0.9:9092")
+				time.Sleep(2500 * time.Millisecond)
+				expect(t, "meanwhile", r, 0, tt.peers)
+				time.Sleep(time.Minute)
+				if asked > 80 {
+					t.Errorf("asked %d times in a minute", asked)
+				}
+				_ = other.Close()
+				time.Sleep(time.Hour)
+				r.leave()
+				expect(t, "at the end", r, 0, 0)
+				if text := log.String(); !strings.Contains(text, tt.log) || strings.Contains(text, token) {
+					t.Errorf("the log: %s", text)
+				}
+			})
+		})
+	}
+}
+
+func lines(all ...string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		for _, line := range all {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+func TestEndpointsThatAreNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWires()
+		a, b := newReplica(t, 4, 1), newReplica(t, 2, 2)
+		a.join(t, w, "10.0.0.1:9092", nil, "10.0.0.2:9092")
+		b.join(t, w, "10.0.0.2:9092", nil, "10.0.0.1:9092")
+		var all []*picker.Pick
+		for range 40 {
+			all = append(all, a.pick(t))
+		}
+		time.Sleep(time.Second)
+		if s := b.Stats(); s.Unknown == 0 {
+			t.Errorf("%+v", s)
+		}
+		expect(t, "of the pod that both have", b, 0, 20)
+		for _, k := range all {
+			finish(k)
+		}
+		a.leave()
+		b.leave()
+	})
+}
+
+func TestOnlySoManyReplicas(t *testing.T) {
+	x, err := New(Config{Pool: newReplica(t, 1, 1).pool, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range pool.MaxPeers {
+		if x.subscribe() == nil {
+			t.Fatal("no place")
+		}
+	}
+	if x.subscribe() != nil {
+		t.Error("a place too many")
+	}
+}
+
+// Whatever happens, in the end all know the same.
+func TestInTheEndAllKnowTheSame(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWires()
+			all := replicas(t, w, 3, 4, nil)
+			random := rand.New(rand.NewPCG(seed, 3))
+			open := make([][]*picker.Pick, len(all))
+			for range 300 {
+				i := random.IntN(len(all))
+				switch random.IntN(12) {
+				case 0:
+					w.sever(random.IntN(3) == 0)
+				case 1:
+					time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
+				case 2, 3, 4:
+					if n := len(open[i]); n > 0 {
+						finish(open[i][0])
+						open[i] = open[i][1:]
+					}
+				default:
+					if len(open[i]) < 12 {
+						open[i] = append(open[i], all[i].pick(t))
+					}
+				}
+				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Millisecond))))
+			}
+			w.sever(false)
+			time.Sleep(time.Minute) // nobody was scraped: all that is open is pending
+			for i, r := range all {
+				for _, v := range r.pool.Views() {
+					others := 0
+					for k := range all {
+						for _, pick := range open[k] {
+							if k != i && pick.Pod() == v.State.Pod {
+								others++
+							}
+						}
+					}
+					if v.State.PeerPending != others {
+						t.Errorf("seed %d: replica %d believes that others have %d pending at %s: %d", seed, i, v.State.PeerPending, v.State.Pod, others)
+					}
+				}
+			}
+			for i, r := range all {
+				r.leave()
+				for _, k := range open[i] {
+					finish(k)
+				}
+			}
+		})
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"bookings":[{"pod":"a","endpoint":"b","picked":2,"open":1}]}`))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		bookings, err := decode(nil, line)
+		if err != nil {
+			return
+		}
+		text, err := encode(nil, bookings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := decode(nil, bytes.TrimSuffix(text, []byte("\n")))
+		if err != nil || fmt.Sprint(again) != fmt.Sprint(bookings) {
+			t.Errorf("%v became %v, %v", bookings, again, err)
+		}
+	})
+}
+
+// BenchmarkMessage is what telling and being told of a few endpoints costs.
+func BenchmarkMessage(b *testing.B) {
+	for _, n := range []int{1, 16, 100} {
+		b.Run(fmt.Sprintf("bookings=%d", n), func(b *testing.B) {
+			var bookings, read []pool.Booking
+			for i := range n {
+				bookings = append(bookings, pool.Booking{Pod: "model-server-7d9f8b6c5-" + podName(i), Endpoint: "10.244.13.57:8000", Picked: 123456, Open: 7})
+			}
+			var line []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				line, _ = encode(line[:0], bookings)
+				read, _ = decode(read[:0], line)
+			}
+		})
+	}
+}
