@@ -47,7 +47,13 @@ func newServe(p *program, s *cli.Streams) *cobra.Command {
 }
 
 func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cobra.Command) error {
-	cfg, err := f.config(p, c)
+	log := telemetry.NewLines(s.Err)
+	defer log.Close()
+	inCluster, err := f.connect(ctx, log)
+	if err != nil {
+		return err
+	}
+	cfg, err := f.config(p, c, inCluster)
 	if err != nil {
 		return cli.WithHint(err, cli.ExitUsage, "print a right configuration with 'eppctl serve --print-config'")
 	}
@@ -60,12 +66,11 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 	case f.checkConfig || f.printConfig:
 		return f.showConfig(&cfg, p, s)
 	}
-	log := telemetry.NewLines(s.Err)
-	defer log.Close()
 	opts, err := f.options(cfg, p, s, log, c)
 	if err != nil {
 		return usage(err, c)
 	}
+	opts.Kube = inCluster
 	w, _ := cfg.EngineWeights(p.custom) // validated by config
 	for _, warning := range cfg.Warnings(&w) {
 		fmt.Fprintln(s.Err, "eppctl: warning:", warning)
@@ -83,14 +88,12 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 	return server.Run(ctx)
 }
 
-// config lays flags over the file over the defaults, and checks the result.
-func (f *serveFlags) config(p *program, c *cobra.Command) (config.Config, error) {
-	cfg := config.Default()
-	if f.configFile != "" {
-		var err error
-		if cfg, err = config.Load(f.configFile); err != nil {
-			return cfg, err
-		}
+// config lays flags over the file, or the cluster's ConfigMap, over the defaults, and
+// checks the result.
+func (f *serveFlags) config(p *program, c *cobra.Command, inCluster *serve.Kube) (config.Config, error) {
+	cfg, err := f.baseConfig(inCluster)
+	if err != nil {
+		return cfg, err
 	}
 	set := func(flag string, to *string, v string) {
 		if c.Flags().Changed(flag) {

@@ -27,6 +27,9 @@ type serveFlags struct {
 	simLoadStay                        bool
 	endpoints                          []string
 	endpointsFile                      string
+	pools                              []string
+	poolConfig                         string
+	cluster                            clusterFlags
 	policy                             string
 	configFile                         string
 	checkConfig, printConfig           bool
@@ -54,6 +57,11 @@ func (f *serveFlags) register(c *cobra.Command) {
 		fs.StringArrayVar(&f.endpoints, "endpoint", nil, "a model server: `NAME=http://HOST:PORT` (repeatable)")
 		fs.StringVar(&f.endpointsFile, "endpoints", "", "`FILE` with model servers, watched for changes")
 	})
+	flagGroup(c, "Pools of a Kubernetes cluster", func(fs *pflag.FlagSet) {
+		fs.StringArrayVar(&f.pools, "pool", nil, "an InferencePool whose pods are served: `NAMESPACE/NAME`, or NAME in the context's namespace (repeatable)")
+		fs.StringVar(&f.poolConfig, "pool-config", "", "`NAME` of a ConfigMap in the namespace of the first pool, with the configuration under its key eppctl.yaml (default: the pool's annotation eppctl.dev/config)")
+	})
+	flagGroup(c, clusterHeading, f.cluster.register)
 	flagGroup(c, "Routing", func(fs *pflag.FlagSet) {
 		fs.StringVar(&f.configFile, "config", "", "configuration `FILE` (YAML)")
 		fs.BoolVar(&f.checkConfig, "check-config", false, "check the configuration, and the endpoints, and end")
@@ -121,12 +129,12 @@ func (f *serveFlags) registerExtproc(fs *pflag.FlagSet) {
 
 func (f *serveFlags) registerAddresses(fs *pflag.FlagSet) {
 	d := config.Default().Addresses
-	fs.StringVar(&f.addresses.Gateway, "gateway-addr", d.Gateway, "`HOST:PORT` of the gateway")
-	fs.StringVar(&f.addresses.Extproc, "extproc-addr", d.Extproc, "`HOST:PORT` of ext_proc, for Envoy")
-	fs.StringVar(&f.addresses.Health, "health-addr", d.Health, "`HOST:PORT` of /healthz, /readyz and gRPC health")
-	fs.StringVar(&f.addresses.Metrics, "metrics-addr", d.Metrics, "`HOST:PORT` of /metrics")
+	fs.StringVar(&f.addresses.Gateway, "gateway-addr", d.Gateway, "`HOST:PORT` of the gateway (with --pool: none)")
+	fs.StringVar(&f.addresses.Extproc, "extproc-addr", d.Extproc, "`HOST:PORT` of ext_proc, for Envoy (with --pool: :9002)")
+	fs.StringVar(&f.addresses.Health, "health-addr", d.Health, "`HOST:PORT` of /healthz, /readyz and gRPC health (with --pool: :9003)")
+	fs.StringVar(&f.addresses.Metrics, "metrics-addr", d.Metrics, "`HOST:PORT` of /metrics (with --pool: :9090)")
 	fs.StringVar(&f.addresses.Admin, "admin-addr", d.Admin, "`HOST:PORT` of the admin API")
-	fs.StringVar(&f.addresses.Report, "report-addr", d.Report, "`HOST:PORT` for status reports of pods; without --sim only with a token")
+	fs.StringVar(&f.addresses.Report, "report-addr", d.Report, "`HOST:PORT` for status reports of pods (with --pool: :9092); without --sim only with a token")
 	fs.StringVar(&f.reportToken, "report-token", "", "bearer `TOKEN` that reporting pods must show (better: --report-token-file)")
 	fs.StringVar(&f.reportTokenFile, "report-token-file", "", "`FILE` with the bearer token that reporting pods must show")
 	fs.StringVar(&f.addrFile, "addr-file", "", "write the real addresses to this `FILE` as JSON, when ready")

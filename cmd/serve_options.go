@@ -65,7 +65,7 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, log 
 	o.Logger = telemetry.Logger(log, o.Level)
 	try(f.simOptions(o, s))
 	if f.sim == 0 && o.ReportToken == "" { // without a fleet and a token nobody may report
-		if c.Flags().Changed("report-addr") || cfg.Addresses.Report != config.Default().Addresses.Report {
+		if c.Flags().Changed("report-addr") || cfg.Addresses.Report != f.defaults().Addresses.Report {
 			try(errors.New("--report-addr needs --report-token-file: reports change where requests go"))
 		}
 		o.Config.Addresses.Report = ""
@@ -129,8 +129,8 @@ func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 		return fmt.Errorf("--drain: must not be negative, got %v", f.drain)
 	case f.sim == 0 && flags.Changed("sim"):
 		return errors.New("--sim: must be between 1 and 1024 pods, got 0")
-	case f.sim == 0 && len(f.endpoints) == 0 && f.endpointsFile == "":
-		return errors.New("no pods: give --sim N, --endpoint name=http://host:port or --endpoints FILE")
+	case f.sim == 0 && len(f.endpoints) == 0 && f.endpointsFile == "" && len(f.pools) == 0:
+		return errors.New("no pods: give --sim N, --endpoint name=http://host:port, --endpoints FILE or --pool NAMESPACE/NAME")
 	case f.sim == 0:
 		return nil
 	}
@@ -140,6 +140,8 @@ func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 // needs says without which other flag a flag would be ignored; "" for none.
 func (f *serveFlags) needs(flag string) string {
 	switch {
+	case (flag == "pool-config" || f.cluster.flags.Lookup(flag) != nil) && len(f.pools) == 0:
+		return "--pool NAMESPACE/NAME"
 	case strings.HasPrefix(flag, "sim-load-") && f.simLoad == "":
 		return "--sim-load RATE or --sim-load FILE"
 	case strings.HasPrefix(flag, "sim-") && f.sim == 0:

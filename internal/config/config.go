@@ -161,9 +161,20 @@ func Default() Config {
 	}
 }
 
+// InCluster is the configuration without a file of a picker for pools of a cluster:
+// it is spoken to from elsewhere, but for the admin API, and gateways are others'.
+func InCluster() Config {
+	c := Default()
+	c.Addresses = Addresses{Extproc: ":9002", Health: ":9003", Metrics: ":9090", Admin: c.Addresses.Admin, Report: ":9092"}
+	return c
+}
+
 // Load reads a file over the defaults. Errors name the file, the line and, for a
 // key that does not exist, the nearest one that does.
-func Load(path string) (Config, error) {
+func Load(path string) (Config, error) { return LoadOver(path, Default()) }
+
+// LoadOver is [Load] over other values than the defaults.
+func LoadOver(path string, base Config) (Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Config{}, err
@@ -176,16 +187,19 @@ func Load(path string) (Config, error) {
 	if len(b) > maxFile {
 		return Config{}, fmt.Errorf("%s: larger than %d bytes", path, maxFile)
 	}
-	return parse(path, b)
+	return parse(path, b, base)
 }
 
 // Parse reads a configuration over the defaults. It does not validate: flags may
 // still change settings, and the names of weights are known to the caller alone,
 // see [Config.Validate].
-func Parse(b []byte) (Config, error) { return parse("", b) }
+func Parse(b []byte) (Config, error) { return parse("", b, Default()) }
 
-func parse(file string, b []byte) (Config, error) {
-	c := Default()
+// Read is [Parse] for what is called name in errors, over other values than the
+// defaults.
+func Read(name string, b []byte, base Config) (Config, error) { return parse(name, b, base) }
+
+func parse(file string, b []byte, c Config) (Config, error) {
 	c.from = origin{file: file, lines: map[string]int{}}
 	if err := strict(b, &c, c.from); err != nil {
 		return c, err

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// eventPause is how long an event of one reason is not written again; how often it
-// came meanwhile is added to its count.
+// eventPause is how long an event of one reason is not written again. What is said in
+// other words meanwhile is written when it is over, the last of it.
 const eventPause = 5 * time.Minute
 
 // Bounds of [Events].
@@ -52,7 +52,9 @@ type series struct {
 	name    string // of the object in the cluster; "" = there is none yet
 	first   time.Time
 	written time.Time
-	count   int32 // all of them, those that are not written included
+	count   int32  // how often it was written
+	last    string // that was written
+	next    *said  // other words that came too soon; nil = none
 }
 
 type said struct {
@@ -81,15 +83,37 @@ func (e *Events) Say(pool *InferencePool, reason, note string, warning bool) {
 		s = &series{first: now}
 		e.series[key] = s
 	}
-	s.count++
+	news := said{pool: pool, reason: reason, note: cut(note), at: now, warning: warning}
 	if !s.written.IsZero() && now.Sub(s.written) < eventPause {
+		if news.note != s.last {
+			s.next = &news
+		}
 		return
 	}
+	e.enqueue(s, news)
+}
+
+func (e *Events) enqueue(s *series, news said) {
+	s.next = nil
 	select {
-	case e.queue <- said{pool: pool, reason: reason, note: cut(note), at: now, warning: warning}:
-		s.written = now
+	case e.queue <- news:
+		s.written, s.last = news.at, news.note
+		s.count++
 	default:
 		e.stats.Dropped++
+	}
+}
+
+// resume writes what had to wait.
+func (e *Events) resume() {
+	now := e.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.series {
+		if s.next != nil && now.Sub(s.written) >= eventPause {
+			s.next.at = now
+			e.enqueue(s, *s.next)
+		}
 	}
 }
 
@@ -119,10 +143,14 @@ func (e *Events) Stats() EventStats {
 
 // Run writes until ctx ends.
 func (e *Events) Run(ctx context.Context) error {
+	again := time.NewTicker(10 * time.Second)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-again.C:
+			e.resume()
 		case s := <-e.queue:
 			e.write(ctx, s)
 		}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type source struct {
 	labels, fields string // selectors; "" = all
 	// optional: it may not be installed, or not be allowed, and all goes on without.
 	optional bool
+	pause    time.Duration // until it is looked for again when it is not there
 }
 
 // String is what messages call it.
@@ -45,7 +47,7 @@ func (s *source) kind() string {
 const (
 	firstDelay  = 500 * time.Millisecond
 	lastDelay   = 10 * time.Second
-	absentDelay = time.Minute
+	absentDelay = time.Minute // for what most clusters lack
 	listTimeout = time.Minute
 )
 
@@ -109,7 +111,7 @@ func (f *feed[T]) run(ctx context.Context, reader *cache.Reflector) {
 		}
 		switch {
 		case f.isAbsent():
-			delay = absentDelay
+			delay = cmp.Or(f.pause, lastDelay)
 		case err == nil || time.Since(started) > lastDelay:
 			delay = firstDelay
 		default:

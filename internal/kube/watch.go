@@ -50,6 +50,7 @@ type modelWatch struct {
 
 // Watch makes a watch, which [Watch.Run] runs.
 func (c *Cluster) Watch(cfg WatchConfig) *Watch {
+	quieten()
 	w := &Watch{cfg: cfg, cluster: *c, news: make(chan struct{}, 1), models: map[string]*modelWatch{}, named: cfg.Settings}
 	w.cluster.config = rest.CopyConfig(c.config)
 	w.cluster.config.Timeout = 0 // it would end watches
@@ -164,10 +165,11 @@ func (w *Watch) followPool(ctx context.Context, p *poolWatch) error {
 func (w *Watch) followPods(ctx context.Context, p *poolWatch, selector string) error {
 	former := p.known()
 	p.pods.stop()
-	p.pods, p.selector, p.former = nil, selector, former
+	p.pods, p.selector, p.former = nil, selector, nil
 	if selector == "" {
 		return nil
 	}
+	p.former = p.still(former)
 	p.pods = newFeed(w, source{
 		gv: corev1.SchemeGroupVersion, resource: "pods", example: &corev1.Pod{}, namespace: p.name.Namespace, labels: selector,
 	}, keepPod)
@@ -186,8 +188,19 @@ func (p *poolWatch) known() map[string]*podFacts {
 	return known
 }
 
-// selects reports whether a pod is the pool's. Until the pods of a new selector are
-// known, those of the former stand, so that no request is refused meanwhile.
+// still are those of the former pods that the new selector means too. When it means
+// none of them all stand until its pods are known, so that no request is refused
+// meanwhile.
+func (p *poolWatch) still(former map[string]*podFacts) map[string]*podFacts {
+	still := maps.Clone(former)
+	maps.DeleteFunc(still, func(_ string, pod *podFacts) bool { return !pod.matches(p.pool().Spec.Selector.MatchLabels) })
+	if len(still) == 0 {
+		return former
+	}
+	return still
+}
+
+// selects reports whether a pod is the pool's.
 func (p *poolWatch) selects(pod *podFacts) bool {
 	return p.selector != "" && (!p.pods.known() || pod.matches(p.pool().Spec.Selector.MatchLabels))
 }
@@ -214,7 +227,7 @@ func (w *Watch) followModels(ctx context.Context, namespace string) error {
 		return nil
 	}
 	m := &modelWatch{models: newFeed(w, source{
-		gv: InferenceX, resource: "inferencemodels", example: &InferenceModel{}, namespace: namespace, optional: true,
+		gv: InferenceX, resource: "inferencemodels", example: &InferenceModel{}, namespace: namespace, optional: true, pause: absentDelay,
 	}, func(obj runtime.Object) *InferenceModel {
 		m, _ := obj.(*InferenceModel)
 		m.SetGroupVersionKind(InferenceX.WithKind("InferenceModel"))
@@ -223,7 +236,7 @@ func (w *Watch) followModels(ctx context.Context, namespace string) error {
 	})}
 	for i, gv := range []struct{ source }{{source{gv: InferenceX}}, {source{gv: LLMD}}} {
 		m.rewrites[i] = newFeed(w, source{
-			gv: gv.gv, resource: "inferencemodelrewrites", example: &InferenceModelRewrite{}, namespace: namespace, optional: true,
+			gv: gv.gv, resource: "inferencemodelrewrites", example: &InferenceModelRewrite{}, namespace: namespace, optional: true, pause: absentDelay,
 		}, func(obj runtime.Object) *InferenceModelRewrite {
 			r, _ := obj.(*InferenceModelRewrite)
 			r.SetGroupVersionKind(gv.gv.WithKind("InferenceModelRewrite"))

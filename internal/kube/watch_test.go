@@ -9,51 +9,20 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/eppctl/eppctl/internal/kube/kubetest"
 )
-
-const (
-	podsPath    = "/api/v1/namespaces/serving/pods"
-	mapsPath    = "/api/v1/namespaces/serving/configmaps"
-	poolsPath   = "/apis/inference.networking.k8s.io/v1/namespaces/serving/inferencepools"
-	oldPools    = "/apis/inference.networking.x-k8s.io/v1alpha2/namespaces/serving/inferencepools"
-	modelsPath  = "/apis/inference.networking.x-k8s.io/v1alpha2/namespaces/serving/inferencemodels"
-	rewritePath = "/apis/llm-d.ai/v1alpha2/namespaces/serving/inferencemodelrewrites"
-)
-
-func poolObject(name, app string, ports ...int) doc {
-	var list []doc
-	for _, p := range ports {
-		list = append(list, doc{"number": p})
-	}
-	return doc{"kind": "InferencePool", "apiVersion": PoolV1.String(), "metadata": doc{"name": name, "namespace": "serving"}, "spec": doc{
-		"selector": doc{"matchLabels": map[string]string{"app": app}}, "targetPorts": list,
-	}}
-}
-
-// podObject is a ready pod; edits change it.
-func podObject(name, app, ip string, edits ...func(meta, spec, status doc)) doc {
-	meta := doc{"name": name, "namespace": "serving", "uid": "uid-" + name, "labels": map[string]string{"app": app}}
-	spec := doc{"containers": []doc{{"name": "engine", "ports": []doc{{"containerPort": 8000}}}}}
-	st := doc{"phase": "Running", "podIP": ip, "conditions": []doc{{"type": "Ready", "status": "True"}}}
-	for _, edit := range edits {
-		edit(meta, spec, st)
-	}
-	return doc{"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": spec, "status": st}
-}
-
-func notReady(_, _, status doc) {
-	status["conditions"] = []doc{{"type": "Ready", "status": "False"}}
-}
-
-func terminating(meta, _, _ doc) { meta["deletionTimestamp"] = "2026-01-01T00:00:00Z" }
 
 // watched is a running watch and what it told.
 type watched struct {
 	*Watch
-	t    *testing.T
-	mu   sync.Mutex
-	last *State
-	log  strings.Builder
+	t       *testing.T
+	mu      sync.Mutex
+	last    *State
+	updates int
+	log     strings.Builder
 }
 
 // Write implements io.Writer for the log.
@@ -69,18 +38,31 @@ func (w *watched) logged() string {
 	return w.log.String()
 }
 
-func watchPools(t *testing.T, f *apiServer, pools ...string) *watched {
+func clusterOf(f *kubetest.Server) *Cluster {
+	return &Cluster{Namespace: "serving", config: &rest.Config{Host: f.URL, QPS: -1}}
+}
+
+// watchPools watches pools of the namespace "serving" until the test ends.
+func watchPools(t *testing.T, f *kubetest.Server, pools ...string) *watched {
 	t.Helper()
-	w := &watched{t: t}
-	cfg := WatchConfig{Logger: slog.New(slog.NewTextHandler(w, nil)), Update: func(s *State) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.last = s
-	}}
+	var cfg WatchConfig
 	for _, p := range pools {
 		cfg.Pools = append(cfg.Pools, Name{"serving", p})
 	}
-	w.Watch = f.cluster().Watch(cfg)
+	return watchAs(t, f, cfg)
+}
+
+func watchAs(t *testing.T, f *kubetest.Server, cfg WatchConfig) *watched {
+	t.Helper()
+	w := &watched{t: t}
+	cfg.Logger = slog.New(slog.NewTextHandler(w, nil))
+	cfg.Update = func(s *State) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.last = s
+		w.updates++
+	}
+	w.Watch = clusterOf(f).Watch(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -105,22 +87,29 @@ func (w *watched) state() *State {
 // await waits until the state is as wanted.
 func (w *watched) await(what string, is func(*State) bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		if is(w.state()) {
 			return
 		}
 	}
-	w.t.Fatalf("never: %s\n%s\n%s", what, describe(w.state()), w.logged())
+	s := w.state()
+	w.t.Fatalf("never: %s\nbut synced %t, %q\n%s", what, s.Synced, endpoints(s), w.logged())
 }
 
-// endpoints awaits exactly these endpoints, each as describe has it.
+// endpoints awaits exactly these.
 func (w *watched) endpoints(want ...string) {
 	w.t.Helper()
-	w.await(fmt.Sprint(want), func(s *State) bool { return s.Synced && slices.Equal(members(s), want) })
+	w.await(fmt.Sprint(want), func(s *State) bool { return s.Synced && slices.Equal(endpoints(s), want) })
 }
 
-func members(s *State) []string {
-	out := []string{}
+// says awaits words in the log.
+func (w *watched) says(words string) {
+	w.t.Helper()
+	w.await("log of "+words, func(*State) bool { return strings.Contains(w.logged(), words) })
+}
+
+func endpoints(s *State) []string {
+	var out []string
 	for _, m := range s.Members {
 		text := m.Name + "@" + m.Address
 		if m.NotReady {
@@ -134,26 +123,253 @@ func members(s *State) []string {
 	return out
 }
 
-func describe(s *State) string { return fmt.Sprintf("synced %t, %q", s.Synced, members(s)) }
-
 func TestWatchFollowsPods(t *testing.T) {
-	for _, streams := range []bool{true, false} {
-		t.Run(fmt.Sprintf("streamed lists %t", streams), func(t *testing.T) {
-			f := newAPIServer(t)
-			f.streams = streams
-			f.put(poolsPath, poolObject("chat", "vllm", 8000))
-			f.put(podsPath, podObject("a", "vllm", "10.0.0.1"))
-			f.put(podsPath, podObject("x", "other", "10.0.0.9"))
+	for _, lists := range []bool{true, false} {
+		t.Run(fmt.Sprintf("unable to stream lists %t", lists), func(t *testing.T) {
+			f := kubetest.New(t)
+			f.Lists = lists
+			f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+			f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
+			f.Put(kubetest.Pods, kubetest.Pod("x", "other", "10.0.0.9"))
 			w := watchPools(t, f, "chat")
 			w.endpoints("a@10.0.0.1:8000")
-			f.put(podsPath, podObject("b", "vllm", "fd00::2"))
+			f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "fd00::2"))
 			w.endpoints("a@10.0.0.1:8000", "b@[fd00::2]:8000")
-			f.put(podsPath, podObject("b", "vllm", "fd00::2", notReady))
+			f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "fd00::2", kubetest.NotReady))
 			w.endpoints("a@10.0.0.1:8000", "b@[fd00::2]:8000 not ready")
-			f.put(podsPath, podObject("a", "vllm", "10.0.0.1", terminating))
+			f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1", kubetest.Terminating))
 			w.endpoints("a@10.0.0.1:8000 terminating", "b@[fd00::2]:8000 not ready")
-			f.drop(podsPath, "a")
+			f.Drop(kubetest.Pods, "a")
 			w.endpoints("b@[fd00::2]:8000 not ready")
+			if s := w.state(); s.Pools[0].Pods != 1 || s.Pools[0].Ready != 0 {
+				t.Errorf("%d pods, %d ready, want 1 and 0", s.Pools[0].Pods, s.Pools[0].Ready)
+			}
 		})
+	}
+}
+
+func TestWatchFollowsThePool(t *testing.T) {
+	f := kubetest.New(t)
+	f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
+	f.Put(kubetest.Pods, kubetest.Pod("b", "sglang", "10.0.0.2"))
+	f.Install(kubetest.Pools)
+	w := watchPools(t, f, "chat")
+	w.await("all read", func(*State) bool { return f.Requests(kubetest.OldPools) > 0 })
+	if s := w.state(); s.Synced {
+		t.Fatal("synced, and there is no pool")
+	}
+	f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+	w.endpoints("a@10.0.0.1:8000")
+	f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000, 8001))
+	w.endpoints("a@10.0.0.1:8000", "a@10.0.0.1:8001")
+	f.Put(kubetest.Pools, kubetest.Pool("chat", "sglang", 8000))
+	w.endpoints("b@10.0.0.2:8000")
+	f.Drop(kubetest.Pools, "chat")
+	w.endpoints()
+	if s := w.state(); s.Pools[0].Pool != nil {
+		t.Error("a pool that was deleted is there")
+	}
+	f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+	w.endpoints("a@10.0.0.1:8000")
+}
+
+// Between two selectors the pods that were known count, as far as the new one means
+// them too.
+func TestWatchKeepsNoPodThatANewSelectorLeavesOut(t *testing.T) {
+	f := kubetest.New(t)
+	f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+	f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1", kubetest.Labelled("tier", "gold")))
+	f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
+	w := watchPools(t, f, "chat")
+	w.endpoints("a@10.0.0.1:8000", "b@10.0.0.2:8000")
+	f.Refuse(kubetest.Pods, 503)
+	narrow := kubetest.Pool("chat", "vllm", 8000)
+	narrow["spec"].(kubetest.Doc)["selector"] = kubetest.Doc{"matchLabels": map[string]string{"app": "vllm", "tier": "gold"}}
+	f.Put(kubetest.Pools, narrow)
+	w.endpoints("a@10.0.0.1:8000")
+	f.Refuse(kubetest.Pods, 0)
+	f.Put(kubetest.Pods, kubetest.Pod("c", "vllm", "10.0.0.3", kubetest.Labelled("tier", "gold")))
+	w.endpoints("a@10.0.0.1:8000", "c@10.0.0.3:8000")
+}
+
+func TestWatchReadsTheOlderPool(t *testing.T) {
+	f := kubetest.New(t)
+	f.Put(kubetest.OldPools, kubetest.OldPool("chat", "vllm", 8000))
+	f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
+	w := watchPools(t, f, "chat") // v1 is not installed
+	w.endpoints("a@10.0.0.1:8000")
+	if p := w.state().Pools[0].Pool; p.APIVersion != InferenceX.String() {
+		t.Errorf("the pool is of %s", p.APIVersion)
+	}
+}
+
+func TestWatchPrefersV1(t *testing.T) {
+	f := kubetest.New(t)
+	f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+	f.Put(kubetest.OldPools, kubetest.OldPool("chat", "vllm", 9999))
+	f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
+	w := watchPools(t, f, "chat")
+	w.endpoints("a@10.0.0.1:8000")
+	if n := f.Requests(kubetest.OldPools); n != 0 {
+		t.Errorf("v1alpha2 was asked %d times for a pool of v1", n)
+	}
+}
+
+func TestWatchOutages(t *testing.T) {
+	start := func(t *testing.T) (*kubetest.Server, *watched) {
+		f := kubetest.New(t)
+		f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+		f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
+		w := watchPools(t, f, "chat")
+		w.endpoints("a@10.0.0.1:8000")
+		return f, w
+	}
+	back := func(f *kubetest.Server, w *watched) {
+		w.t.Helper()
+		f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
+		w.endpoints("a@10.0.0.1:8000", "b@10.0.0.2:8000")
+		w.await("no problem", func(*State) bool { p, _ := w.Problems(); return len(p) == 0 })
+	}
+	t.Run("connections that end", func(t *testing.T) {
+		f, w := start(t)
+		f.Cut()
+		back(f, w)
+	})
+	t.Run("versions that expire", func(t *testing.T) {
+		f, w := start(t)
+		f.Forget()
+		f.Drop(kubetest.Pods, "a")
+		w.endpoints()
+	})
+	t.Run("a server that is away", func(t *testing.T) {
+		f, w := start(t)
+		f.Refuse("*", 503)
+		w.says("the last known pods stand")
+		w.endpoints("a@10.0.0.1:8000")
+		if _, failures := w.Problems(); failures == 0 {
+			t.Error("no failure was counted")
+		}
+		f.Refuse("*", 0)
+		back(f, w)
+		w.says("news are back")
+	})
+	t.Run("rights that are taken away", func(t *testing.T) {
+		f, w := start(t)
+		f.Refuse("*", 403)
+		w.says(`may not list pods in namespace \"serving\": give its ServiceAccount the Role of 'eppctl manifests'`)
+		w.says("inferencepools.inference.networking.k8s.io")
+		w.endpoints("a@10.0.0.1:8000")
+		f.Refuse("*", 0)
+		back(f, w)
+	})
+	t.Run("a token that is not known", func(t *testing.T) {
+		f, w := start(t)
+		f.Refuse("*", 401)
+		w.says("does not accept who asks (401)")
+		w.endpoints("a@10.0.0.1:8000")
+	})
+	t.Run("types that are unknown for a moment", func(t *testing.T) {
+		f, w := start(t)
+		f.Refuse(kubetest.Pools, 404)
+		w.await("asked again", func(*State) bool { return f.Requests(kubetest.Pools) > 2 })
+		w.endpoints("a@10.0.0.1:8000")
+		f.Refuse(kubetest.Pools, 0)
+		back(f, w)
+	})
+}
+
+func TestWatchWithoutRights(t *testing.T) {
+	for _, c := range []struct {
+		name, refused, says string
+		synced              bool
+	}{
+		{"pods", kubetest.Pods, `may not list pods in namespace \"serving\"`, false},
+		{"models", kubetest.Models, "may not list inferencemodels.inference.networking.x-k8s.io in namespace", true},
+		{"rewrites", kubetest.Rewrites, "may not list inferencemodelrewrites.llm-d.ai in namespace", true},
+		{"pool", kubetest.Pools, "may not list inferencepools.inference.networking.k8s.io in namespace", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := kubetest.New(t)
+			f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+			f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
+			f.Refuse(c.refused, 403)
+			w := watchPools(t, f, "chat")
+			w.says(c.says)
+			if c.synced {
+				w.endpoints("a@10.0.0.1:8000")
+			} else if w.state().Synced {
+				t.Error("synced without what is needed")
+			}
+			if problems, _ := w.Problems(); len(problems) != 1 || !problems[0].Forbidden {
+				t.Errorf("problems: %+v", problems)
+			}
+		})
+	}
+}
+
+func TestWatchReadsModels(t *testing.T) {
+	f := kubetest.New(t)
+	f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+	f.Put(kubetest.Models, kubetest.Model("b", "food-review", "chat"))
+	f.Put(kubetest.Models, kubetest.Model("a", "llama", "other"))
+	w := watchPools(t, f, "chat")
+	names := func(s *State) string {
+		var names []string
+		for _, m := range s.Models {
+			names = append(names, m.Name+"="+m.Spec.ModelName+" "+m.APIVersion)
+		}
+		return strings.Join(names, ", ")
+	}
+	w.await("both", func(s *State) bool {
+		return s.Synced && names(s) == "a=llama inference.networking.x-k8s.io/v1alpha2, b=food-review inference.networking.x-k8s.io/v1alpha2"
+	})
+	f.Drop(kubetest.Models, "a")
+	w.await("one", func(s *State) bool { return len(s.Models) == 1 })
+}
+
+func TestWatchReadsSettings(t *testing.T) {
+	f := kubetest.New(t)
+	pool := kubetest.Pool("chat", "vllm", 8000)
+	kubetest.Meta(pool)["annotations"] = map[string]string{"eppctl.dev/config": "first"}
+	f.Put(kubetest.Pools, pool)
+	f.Put(kubetest.ConfigMaps, kubetest.ConfigMap("first", "maxQueue: 1"))
+	f.Put(kubetest.ConfigMaps, kubetest.ConfigMap("second", "maxQueue: 2"))
+	named := func(name, text string) func(*State) bool {
+		return func(s *State) bool {
+			return s.Synced && s.SettingsKnown && s.Settings == SettingsMap{Name{"serving", name}, text != "", text}
+		}
+	}
+	w := watchPools(t, f, "chat")
+	w.await("the pool's", named("first", "maxQueue: 1"))
+	f.Put(kubetest.ConfigMaps, kubetest.ConfigMap("first", "maxQueue: 3"))
+	w.await("a change", named("first", "maxQueue: 3"))
+	f.Drop(kubetest.ConfigMaps, "first")
+	w.await("gone", named("first", ""))
+	pool = kubetest.Pool("chat", "vllm", 8000)
+	kubetest.Meta(pool)["annotations"] = map[string]string{"eppctl.dev/config": "second"}
+	f.Put(kubetest.Pools, pool)
+	w.await("another", named("second", "maxQueue: 2"))
+	flagged := watchAs(t, f, WatchConfig{Pools: []Name{{"serving", "chat"}}, Settings: Name{"serving", "first"}})
+	flagged.await("the flag's", named("first", ""))
+}
+
+// A burst of changes is one update.
+func TestWatchGathersABurst(t *testing.T) {
+	const pods = 200
+	f := kubetest.New(t)
+	f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+	w := watchPools(t, f, "chat")
+	w.await("synced", func(s *State) bool { return s.Synced })
+	w.mu.Lock()
+	before := w.updates
+	w.mu.Unlock()
+	for i := range pods {
+		f.Put(kubetest.Pods, kubetest.Pod(fmt.Sprint("p", i), "vllm", fmt.Sprintf("10.0.0.%d", i)))
+	}
+	w.await("all", func(s *State) bool { return len(s.Members) == pods })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.updates - before; n > pods/4 {
+		t.Errorf("%d updates for %d changes", n, pods)
 	}
 }

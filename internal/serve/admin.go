@@ -32,11 +32,15 @@ func (s *Server) effective() any {
 	a := s.Addresses()
 	c.Addresses.Gateway, c.Addresses.Extproc, c.Addresses.Health, c.Addresses.Metrics = a.Gateway, a.Extproc, a.Health, a.Metrics
 	c.Addresses.Admin, c.Addresses.Report, c.Events.Listen = a.Admin, a.Report, a.Events
-	return map[string]any{
+	out := map[string]any{
 		"config": c, "policy": s.opts.Policy.String(), "recordDir": s.opts.RecordDir, "recordMemoryBytes": s.opts.RecordMemory,
 		"timeScale": s.clock.Scale(), "allowWrite": s.opts.AllowWrite, "drainSeconds": s.opts.Drain.Seconds(),
 		"extprocTLS": s.tlsMode(), "maxBodyBytes": s.opts.MaxBody, "maxBodiesBytes": s.opts.MaxBodies,
 	}
+	if s.kube != nil {
+		out["kube"] = s.kube.shown()
+	}
+	return out
 }
 
 // weightKey is a factor's key in a configuration.

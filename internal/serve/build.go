@@ -18,11 +18,11 @@ import (
 	"github.com/eppctl/eppctl/internal/fleet"
 	"github.com/eppctl/eppctl/internal/gateway"
 	"github.com/eppctl/eppctl/internal/kvfeed"
+	"github.com/eppctl/eppctl/internal/peers"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/record"
-	"github.com/eppctl/eppctl/internal/report"
 	"github.com/eppctl/eppctl/internal/sim"
 	"github.com/eppctl/eppctl/internal/telemetry"
 	"github.com/eppctl/eppctl/internal/tokens"
@@ -54,6 +54,8 @@ type Server struct {
 	fleet     *sim.Fleet    // nil without --sim
 	fixed     []pool.Member // of the command line and the fleet
 	endpoints *endpointsWatch
+	peers     *peers.Exchange // nil when there are no other replicas
+	kube      *kubeFleet // nil outside of a cluster
 
 	servers []namedServer  // in the order in which they end
 	conns   sync.WaitGroup // their open connections, and so the handlers
@@ -90,7 +92,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	for _, build := range []func() error{
-		s.buildRecorder, s.buildFleet, s.buildPool, func() error { return s.buildPicker(weights) }, s.buildServers,
+		s.buildRecorder, s.buildFleet, s.buildPool, func() error { return s.buildPicker(weights) }, s.buildKube, s.buildPeers, s.buildServers,
 	} {
 		if err := build(); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -235,7 +237,7 @@ func (s *Server) buildServers() error {
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", s.metrics.Handler(s.log))
 	s.add("gateway", s.gateway.Server(), s.listeners.gateway)
-	s.add("reports", s.plainServer(report.Handler(s.pool, s.opts.ReportToken, s.metrics.Report)), s.listeners.report)
+	s.add("reports", s.plainServer(s.reportsHandler()), s.listeners.report)
 	s.add("admin", s.plainServer(s.adminHandler()), s.listeners.admin)
 	s.add("metrics", s.plainServer(metrics), s.listeners.metrics)
 	health := s.plainServer(s.health.handler())

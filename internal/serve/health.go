@@ -27,6 +27,9 @@ type health struct {
 	// standby says who is to be asked in this one's place; "" = nobody, nil = nobody
 	// ever.
 	standby func() string
+	// missing says what a picker waits for that is not ready yet; nil = for nothing
+	// that is worth a word.
+	missing func() string
 	states  *grpchealth.Server
 	server  *grpc.Server // behind the HTTP listener
 }
@@ -81,8 +84,11 @@ func (h *health) end() {
 
 // unready is why requests are not welcome; "" = they are.
 func (h *health) unready() string {
-	if !h.welcomed || h.over {
+	switch {
+	case h.over, !h.welcomed && h.missing == nil:
 		return "not ready"
+	case !h.welcomed:
+		return "not ready: " + h.missing()
 	}
 	if h.standby != nil {
 		return h.standby()

@@ -22,6 +22,7 @@ type Options struct {
 	Load          *Load         // nil = no built-in traffic; needs Sim
 	Endpoints     []pool.Member // fixed endpoints
 	EndpointsFile string        // watched; "" = none
+	Kube          *Kube         // pools of a cluster; nil = none
 
 	RecordDir    string // "" = records stay in memory
 	RecordMemory int64  // bytes of the ring
@@ -31,6 +32,9 @@ type Options struct {
 	// this one's name; "" for the only one.
 	Election Election
 	Replica  string
+	// Peers are where the other replicas take reports, HOST:PORT, of which HOST may be a
+	// name for all of them; none: nobody is told of requests. They need a ReportToken.
+	Peers []string
 
 	ReportToken string // what pods must show; "" with Sim = a random one
 	AllowWrite  bool

@@ -82,6 +82,12 @@ func (s *Server) start(ctx context.Context, g *errgroup.Group) {
 	if s.endpoints != nil {
 		runners = append(runners, s.endpoints.run)
 	}
+	if s.peers != nil {
+		runners = append(runners, s.peers.Run)
+	}
+	if s.kube != nil {
+		runners = append(runners, s.kube.run, s.lookAtPools)
+	}
 	for _, run := range runners {
 		g.Go(func() error { return run(ctx) })
 	}
@@ -117,9 +123,13 @@ func (s *Server) count(_ net.Conn, state http.ConnState) {
 // firstLook bounds the wait for the first scrape of every pod, in wall time.
 const firstLook = 5 * time.Second
 
-// welcome waits until the pods have been looked at once, and says that requests
-// are welcome. Pods that do not answer do not keep it waiting for long.
+// welcome waits until the cluster has told of its pods and these have been looked at
+// once, and says that requests are welcome. Pods that do not answer do not keep it
+// waiting for long.
 func (s *Server) welcome(ctx, work context.Context) error {
+	if s.kube != nil {
+		s.kube.await(ctx, work)
+	}
 	bound, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
 	for !s.seenAll() && work.Err() == nil {

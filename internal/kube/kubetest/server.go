@@ -1,8 +1,12 @@
-package kube
+// Package kubetest is an API server for tests: it lists and watches what it is given,
+// and can be made to refuse, to forget old versions and to drop connections. It checks
+// no schema and no rights; the tests against the real one are in internal/e2e.
+package kubetest
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -12,83 +16,94 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/rest"
 )
 
-// apiServer is an API server that lists and watches what it is given.
-type apiServer struct {
-	server *httptest.Server
+// Server is one that lists and watches what it is given.
+type Server struct {
+	URL string
 
 	mu      sync.Mutex
 	version int
 	log     []happening
-	objects map[string]map[string]doc // by path of the list, then by name
+	objects map[string]map[string]Doc // by path of the list, then by name
 	refused map[string]int            // by path of the list: what is answered in its place
 	forgot  int                       // versions up to here have expired
 	watches map[*http.Request]func()  // ends one
-	asked   map[string]int            // requests by path
-	streams bool                      // it can stream lists
+	asked   map[string]int            // Requests by path
+	// Lists makes it unable to stream lists.
+	Lists bool
 }
 
-type doc map[string]any
+// Doc is a part of an object.
+type Doc map[string]any
 
 type happening struct {
 	version int
 	path    string
-	was, is doc // nil: it was, or is, not there
+	was, is Doc // nil: it was, or is, not there
 }
 
-func newAPIServer(t *testing.T) *apiServer {
-	f := &apiServer{
-		objects: map[string]map[string]doc{}, refused: map[string]int{}, watches: map[*http.Request]func(){}, asked: map[string]int{}, streams: true,
+// New starts a server that ends with the test.
+func New(t *testing.T) *Server {
+	f := &Server{
+		objects: map[string]map[string]Doc{}, refused: map[string]int{}, watches: map[*http.Request]func(){}, asked: map[string]int{},
 	}
-	f.server = httptest.NewServer(f)
+	server := httptest.NewServer(f)
+	f.URL = server.URL
 	t.Cleanup(func() {
-		f.cut()
-		f.server.Close()
+		f.Cut()
+		server.Close()
 	})
 	return f
 }
 
-func (f *apiServer) cluster() *Cluster {
-	return &Cluster{Namespace: "serving", config: &rest.Config{Host: f.server.URL, QPS: -1}}
+// Put makes or changes an object of a list.
+func (f *Server) Put(path string, o Doc) { f.change(path, docName(o), o) }
+
+// Install lets a list be there that has no object yet.
+func (f *Server) Install(paths ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, path := range paths {
+		if f.objects[path] == nil {
+			f.objects[path] = map[string]Doc{}
+		}
+	}
 }
 
-// put makes or changes an object of a list.
-func (f *apiServer) put(path string, o doc) { f.change(path, docName(o), o) }
+// Drop deletes an object.
+func (f *Server) Drop(path, name string) { f.change(path, name, nil) }
 
-func (f *apiServer) drop(path, name string) { f.change(path, name, nil) }
+func docName(o Doc) string { return fmt.Sprint(Meta(o)["name"]) }
 
-func docName(o doc) string { return fmt.Sprint(o["metadata"].(doc)["name"]) }
-
-func (f *apiServer) change(path, name string, o doc) {
+func (f *Server) change(path, name string, o Doc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.version++
 	if f.objects[path] == nil {
-		f.objects[path] = map[string]doc{}
+		f.objects[path] = map[string]Doc{}
 	}
 	was := f.objects[path][name]
 	if o == nil {
 		delete(f.objects[path], name)
 	} else {
-		o["metadata"].(doc)["resourceVersion"] = strconv.Itoa(f.version)
+		o["metadata"].(Doc)["resourceVersion"] = strconv.Itoa(f.version)
 		f.objects[path][name] = o
 	}
 	f.log = append(f.log, happening{f.version, path, was, o})
 }
 
-// refuse answers requests for a list with a status; 0 = no longer. Watches that are
+// Refuse answers requests for a list with a status; 0 = no longer. Watches that are
 // open are cut.
-func (f *apiServer) refuse(path string, status int) {
+func (f *Server) Refuse(path string, status int) {
 	f.mu.Lock()
 	f.refused[path] = status
 	f.mu.Unlock()
-	f.cut()
+	f.Cut()
 }
 
-// cut ends all watches.
-func (f *apiServer) cut() {
+// Cut ends all watches.
+func (f *Server) Cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, end := range f.watches {
@@ -96,16 +111,17 @@ func (f *apiServer) cut() {
 	}
 }
 
-// forget lets all versions expire, and cuts the watches.
-func (f *apiServer) forget() {
+// Forget lets all versions expire, and cuts the watches.
+func (f *Server) Forget() {
 	f.mu.Lock()
 	f.version++
 	f.forgot = f.version
 	f.mu.Unlock()
-	f.cut()
+	f.Cut()
 }
 
-func (f *apiServer) requests(path string) int {
+// Requests is how often a path was asked for.
+func (f *Server) Requests(path string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.asked[path]
@@ -114,13 +130,13 @@ func (f *apiServer) requests(path string) int {
 func answerStatus(w http.ResponseWriter, code int, reason string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(doc{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "fake: " + reason})
+	_ = json.NewEncoder(w).Encode(Doc{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "fake: " + reason})
 }
 
 var statusReasons = map[int]string{401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 410: "Expired", 503: "ServiceUnavailable"}
 
 // ServeHTTP implements [http.Handler].
-func (f *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.asked[r.URL.Path]++
 	refused := f.refused[r.URL.Path]
@@ -132,18 +148,57 @@ func (f *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answerStatus(w, refused, statusReasons[refused])
 		return
 	}
-	if r.URL.Query().Get("watch") != "" {
+	switch {
+	case r.Method == http.MethodPost, r.Method == http.MethodPatch:
+		f.write(w, r)
+	case r.URL.Query().Get("watch") != "":
 		f.watch(w, r)
-		return
+	default:
+		f.list(w, r)
 	}
-	f.list(w, r)
 }
 
-func selects(r *http.Request, o doc) bool {
+// write takes an object that is created, or changes to one.
+func (f *Server) write(w http.ResponseWriter, r *http.Request) {
+	var sent Doc
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&sent); err != nil {
+		answerStatus(w, http.StatusUnsupportedMediaType, "UnsupportedMediaType")
+		return
+	}
+	dir, last := r.URL.Path, ""
+	if r.Method == http.MethodPatch {
+		dir, last = cutLast(r.URL.Path)
+		f.mu.Lock()
+		was := f.objects[dir][last]
+		f.mu.Unlock()
+		if was == nil {
+			answerStatus(w, http.StatusNotFound, "NotFound")
+			return
+		}
+		is := maps.Clone(was)
+		maps.Copy(is, sent)
+		sent = is
+	} else {
+		meta, _ := sent["metadata"].(map[string]any)
+		sent["metadata"] = Doc(meta)
+	}
+	f.Put(dir, sent)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(sent)
+}
+
+// Objects are the objects of a list, by name.
+func (f *Server) Objects(path string) map[string]Doc {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.objects[path])
+}
+
+func selects(r *http.Request, o Doc) bool {
 	if o == nil {
 		return false
 	}
-	m := o["metadata"].(doc)
+	m := o["metadata"].(Doc)
 	if field := r.URL.Query().Get("fieldSelector"); field != "" && field != fmt.Sprint("metadata.name=", m["name"]) {
 		return false
 	}
@@ -152,7 +207,7 @@ func selects(r *http.Request, o doc) bool {
 	return err == nil && selector.Matches(labels.Set(set))
 }
 
-func (f *apiServer) list(w http.ResponseWriter, r *http.Request) {
+func (f *Server) list(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dir, last := cutLast(r.URL.Path)
@@ -165,7 +220,7 @@ func (f *apiServer) list(w http.ResponseWriter, r *http.Request) {
 		answerStatus(w, 404, "NotFound")
 		return
 	}
-	items, kind, version := []doc{}, "PodList", "v1"
+	items, kind, version := []Doc{}, "PodList", "v1"
 	for _, o := range f.objects[r.URL.Path] {
 		kind, version = fmt.Sprint(o["kind"], "List"), fmt.Sprint(o["apiVersion"])
 		if selects(r, o) {
@@ -177,7 +232,7 @@ func (f *apiServer) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(doc{"kind": kind, "apiVersion": version, "metadata": doc{"resourceVersion": strconv.Itoa(f.version)}, "items": items})
+	_ = json.NewEncoder(w).Encode(Doc{"kind": kind, "apiVersion": version, "metadata": Doc{"resourceVersion": strconv.Itoa(f.version)}, "items": items})
 }
 
 func cutLast(path string) (dir, last string) {
@@ -185,7 +240,7 @@ func cutLast(path string) (dir, last string) {
 	return path[:i], path[i+1:]
 }
 
-func (f *apiServer) watch(w http.ResponseWriter, r *http.Request) {
+func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	since, _ := strconv.Atoi(q.Get("resourceVersion"))
 	initial := q.Get("sendInitialEvents") == "true"
@@ -194,12 +249,12 @@ func (f *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	expired := !initial && since < f.forgot
 	end := make(chan struct{})
 	f.watches[r] = sync.OnceFunc(func() { close(end) })
-	var first []doc
+	var first []Doc
 	if initial {
 		since = f.version
 		for _, o := range f.objects[r.URL.Path] {
 			if selects(r, o) {
-				first = append(first, doc{"type": "ADDED", "object": o})
+				first = append(first, Doc{"type": "ADDED", "object": o})
 			}
 		}
 		first = append(first, bookmark(r.URL.Path, since))
@@ -218,7 +273,7 @@ func (f *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	case expired:
 		answerStatus(w, 410, "Expired")
 		return
-	case initial && !f.streams:
+	case initial && f.Lists:
 		answerStatus(w, 422, "Invalid")
 		return
 	}
@@ -243,7 +298,7 @@ func (f *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 }
 
 // bookmark ends the objects that were there at first.
-func bookmark(path string, version int) doc {
+func bookmark(path string, version int) Doc {
 	kind, api := "Pod", "v1"
 	if parts := strings.Split(path, "/"); parts[1] == "apis" {
 		api = parts[2] + "/" + parts[3]
@@ -251,13 +306,13 @@ func bookmark(path string, version int) doc {
 	} else if strings.HasSuffix(path, "/configmaps") {
 		kind = "ConfigMap"
 	}
-	return doc{"type": "BOOKMARK", "object": doc{"kind": kind, "apiVersion": api, "metadata": doc{
+	return Doc{"type": "BOOKMARK", "object": Doc{"kind": kind, "apiVersion": api, "metadata": Doc{
 		"resourceVersion": strconv.Itoa(version), "annotations": map[string]string{"k8s.io/initial-events-end": "true"},
 	}}}
 }
 
 // pass sends what has happened since a version.
-func (f *apiServer) pass(w http.ResponseWriter, r *http.Request, since int) int {
+func (f *Server) pass(w http.ResponseWriter, r *http.Request, since int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, h := range f.log {
@@ -265,7 +320,7 @@ func (f *apiServer) pass(w http.ResponseWriter, r *http.Request, since int) int 
 			continue
 		}
 		since = h.version
-		event := doc{"type": "MODIFIED", "object": h.is}
+		event := Doc{"type": "MODIFIED", "object": h.is}
 		switch was, is := selects(r, h.was), selects(r, h.is); {
 		case is && !was:
 			event["type"] = "ADDED"
