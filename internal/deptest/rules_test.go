@@ -88,6 +88,12 @@ var rules = []rule{
 		example: [2]string{"internal/prefix", "internal/pool"},
 	},
 	{
+		why:     "rules for names know no cluster: others read them from one",
+		from:    []string{"internal/naming/..."},
+		only:    []string{"std", "internal/naming/..."},
+		example: [2]string{"internal/naming", "internal/kube"},
+	},
+	{
 		why:     "only internal/kube talks to Kubernetes",
 		from:    []string{"..."},
 		not:     []string{"internal/kube/...", "internal/e2e/..."},
