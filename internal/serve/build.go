@@ -55,7 +55,7 @@ type Server struct {
 	fixed     []pool.Member // of the command line and the fleet
 	endpoints *endpointsWatch
 	peers     *peers.Exchange // nil when there are no other replicas
-	kube      *kubeFleet // nil outside of a cluster
+	kube      *kubeFleet      // nil outside of a cluster
 
 	servers []namedServer  // in the order in which they end
 	conns   sync.WaitGroup // their open connections, and so the handlers

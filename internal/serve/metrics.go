@@ -53,6 +53,7 @@ func (s *Server) metricSources() telemetry.Sources {
 		Recorder: s.ring.Stats,
 		Weights:  func() *score.Weights { return s.picker.Weights() },
 		Open:     func() int { return s.picker.Open() },
+		Peers:    len(s.opts.Peers) > 0,
 	}
 	if s.feeds != nil {
 		sources.Streams = s.streams
