@@ -206,19 +206,28 @@ func (s *fleetSource) pickers(ctx context.Context) (*source.Pickers, error) {
 }
 
 // Find implements [source.Source].
-func (s *fleetSource) Find(ctx context.Context, id string, nth int) (source.Found, error) {
+func (s *fleetSource) Find(ctx context.Context, id string, nth int) (found source.Found, err error) {
 	p, err := s.pickers(ctx)
-	if err != nil {
-		return source.Found{}, err
+	if err == nil {
+		found, err = p.Find(ctx, id, nth)
 	}
-	return p.Find(ctx, id, nth)
+	s.failed(err)
+	return found, err
 }
 
 // Each implements [source.Source].
 func (s *fleetSource) Each(ctx context.Context, want source.Want, visit func(*explain.Record) error) (more bool, err error) {
 	p, err := s.pickers(ctx)
-	if err != nil {
-		return false, err
+	if err == nil {
+		more, err = p.Each(ctx, want, visit)
 	}
-	return p.Each(ctx, want, visit)
+	s.failed(err)
+	return more, err
+}
+
+// failed has the replicas found anew the next time: they may be others.
+func (s *fleetSource) failed(err error) {
+	if err != nil {
+		s.looked = time.Time{}
+	}
 }

@@ -1,0 +1,330 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eppctl/eppctl/internal/e2e/cluster"
+)
+
+// cliObjects are a pool, the Service of its picker, and what a person may who looks at
+// it: %s are the verbs for forwards.
+const cliObjects = `
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: chat}
+spec:
+  selector: {matchLabels: {app: engine}}
+  targetPorts: [{number: 8000}]
+  endpointPickerRef: {name: chat-epp, port: {number: 9002}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: chat-epp}
+spec: {selector: {app: chat-epp}, ports: [{port: 9002}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: viewer}
+rules:
+- {apiGroups: [inference.networking.k8s.io], resources: [inferencepools], verbs: [get, list]}
+- {apiGroups: [""], resources: [services, pods, pods/log], verbs: [get, list]}
+- {apiGroups: [""], resources: [pods/portforward], verbs: [%s]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: viewer}
+subjects: [{kind: ServiceAccount, name: viewer}]
+`
+
+// A laptop is where somebody types eppctl, with a kubeconfig and no picker at hand.
+type laptop struct {
+	t          *testing.T
+	cluster    *cluster.Cluster
+	kubeconfig string
+}
+
+func newLaptop(t *testing.T, verbs string) *laptop {
+	c := cluster.Start(t)
+	c.Apply(fmt.Sprintf(cliObjects, verbs))
+	return &laptop{t: t, cluster: c, kubeconfig: c.Kubeconfig(c.Token("viewer"))}
+}
+
+// replica makes a pod of the picker, whose image is as named, before a process.
+func (l *laptop) replica(name, image string, p *picker) {
+	l.t.Helper()
+	l.cluster.Pod(cluster.Pod{Name: name, IP: "127.0.0.2", Labels: map[string]string{"app": "chat-epp"}, Containers: []string{image}})
+	if p != nil {
+		l.cluster.Forward(name, 9091, p.at.Admin)
+		l.cluster.Forward(name, 9090, p.at.Metrics)
+	}
+}
+
+// eppctl runs it to its end.
+func (l *laptop) eppctl(args ...string) (out, complaints string, status int) {
+	l.t.Helper()
+	cmd := exec.CommandContext(l.t.Context(), program(l.t), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.kubeconfig, "EPPCTL_SERVER=", "NO_COLOR=1")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		status = exit.ExitCode()
+	} else if err != nil {
+		l.t.Fatal(err)
+	}
+	return stdout.String(), stderr.String(), status
+}
+
+// says fails unless a command succeeds and says all of these, on either stream.
+func (l *laptop) says(args []string, words ...string) {
+	l.t.Helper()
+	out, complaints, status := l.eppctl(args...)
+	for _, w := range words {
+		if !strings.Contains(out+complaints, w) {
+			l.t.Errorf("eppctl %s does not say %q", strings.Join(args, " "), w)
+		}
+	}
+	if status != 0 || l.t.Failed() {
+		l.t.Fatalf("eppctl %s: status %d\n%s\n%s", strings.Join(args, " "), status, out, complaints)
+	}
+}
+
+// simulated is a picker with pods of its own.
+func simulated(t *testing.T) *picker {
+	t.Helper()
+	return serve(t, "{}", "127.0.0.1:0", "--sim", "2", "--sim-model", model, "--sim-speed", "1", "--drain", "0s", "--allow-write", "--report-addr", "127.0.0.1:0")
+}
+
+// ask sends a request with an ID through a picker's gateway.
+func ask(t *testing.T, p *picker, id string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"model": %q, "prompt": "hello there", "max_tokens": 2}`, model)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.at.Gateway+"/v1/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Request-Id", id)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("request %s: %s", id, resp.Status)
+	}
+}
+
+// What is typed on a laptop reaches both replicas, by forwards through the API server.
+func TestKubeCommandsFindThePicker(t *testing.T) {
+	l := newLaptop(t, "create, get")
+	one, two := simulated(t), simulated(t)
+	ask(t, one, "asked-one")
+	ask(t, two, "asked-two")
+	l.replica("chat-epp-1", "eppctl", one)
+	l.replica("chat-epp-2", "eppctl", two)
+	ns := l.cluster.Namespace
+	l.says([]string{"explain", "asked-one"}, "replay: identical", "pickers chat-epp-1, chat-epp-2 of pool "+ns+"/chat (context e2e, port-forward)")
+	l.says([]string{"explain", "asked-two", "--pool", "chat"}, "replay: identical")
+	l.says([]string{"decisions", "--pool", ns + "/chat"}, "asked-one", "asked-two")
+	l.says([]string{"top", "--once", "-n", ns}, "sim-0", "sim-1", "picker chat-epp-1 of pool "+ns+"/chat")
+	l.says([]string{"metrics"}, "chat-epp-1, chat-epp-2", "2 decisions")
+	l.says([]string{"drain", "sim-0"}, "pod sim-0 drained")
+	for _, p := range []*picker{one, two} {
+		pods, err := p.admin.Pods(t.Context())
+		if err != nil || pods.Items[0].State == "ready" {
+			t.Errorf("not drained at both replicas: %+v, %v", pods, err)
+		}
+	}
+	l.says([]string{"__complete", "explain", "asked-"}, "asked-one")
+	l.says([]string{"__complete", "explain", "--pool", ""}, "chat")
+}
+
+// A watch goes on with the replica that comes in place of another.
+func TestKubeWatchSurvivesItsPicker(t *testing.T) {
+	l := newLaptop(t, "create") // as older roles have it, which allows no WebSocket
+	one, two := simulated(t), simulated(t)
+	ask(t, one, "before")
+	l.replica("chat-epp-1", "eppctl", one)
+	seen := l.watch("decisions", "--watch", "--interval", "100ms", "-o", "name")
+	seen.until("before")
+	one.end(syscall.SIGTERM)
+	l.cluster.Delete(cluster.PodRef("chat-epp-1"))
+	l.replica("chat-epp-2", "eppctl", two)
+	ask(t, two, "after")
+	seen.until("after")
+}
+
+// A picker that was restarted behind the same name is found again, also after its port
+// was closed.
+func TestKubePickerRestarts(t *testing.T) {
+	l := newLaptop(t, "create, get")
+	one := simulated(t)
+	l.replica("chat-epp-1", "eppctl", one)
+	seen := l.watch("top", "--watch", "--interval", "200ms", "-o", "jsonl")
+	seen.until(`"sim-0"`)
+	l.cluster.Forward("chat-epp-1", 9091, "")
+	one.end(syscall.SIGTERM)
+	seen.until(`"router-unreachable"`)
+	two := simulated(t)
+	l.cluster.Forward("chat-epp-1", 9091, two.at.Admin)
+	seen.until(`"sim-0"`)
+}
+
+func TestKubeForwardIsForbidden(t *testing.T) {
+	l := newLaptop(t, "list") // which says nothing for forwards
+	l.replica("chat-epp-1", "eppctl", nil)
+	_, complaints, status := l.eppctl("explain", "latest", "--pool", "chat")
+	for _, words := range []string{
+		`cannot create resource "pods/portforward"`, "kubectl auth can-i create pods --subresource=portforward -n " + l.cluster.Namespace + " --context e2e",
+	} {
+		if !strings.Contains(complaints, words) {
+			t.Errorf("a forward that is forbidden: does not say %q", words)
+		}
+	}
+	if status != 1 || t.Failed() {
+		t.Errorf("status %d\n%s", status, complaints)
+	}
+}
+
+func TestKubeAdminPortIsClosed(t *testing.T) {
+	l := newLaptop(t, "create, get")
+	l.replica("chat-epp-1", "eppctl", nil)
+	l.cluster.Forward("chat-epp-1", 9091, unused(t))
+	_, complaints, status := l.eppctl("explain", "latest", "--pool", "chat")
+	if status != 4 || !strings.Contains(complaints, "connect to port 9091 of pod "+l.cluster.Namespace+"/chat-epp-1: connection refused") {
+		t.Errorf("status %d\n%s", status, complaints)
+	}
+}
+
+// unused is an address that nobody listens at.
+func unused(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// The decisions of llm-d's picker are in the logs of its pods.
+func TestKubeLogOfLLMD(t *testing.T) {
+	l := newLaptop(t, "create, get")
+	l.replica("chat-epp-1", "llm-d-inference-scheduler", nil)
+	log := l.cluster.Log("chat-epp-1", "llm-d-inference-scheduler")
+	all := llmdLog(t, "v0.10.0.jsonl.gz")
+	for _, line := range all {
+		log.Print(line)
+	}
+	l.says([]string{"explain", "latest"}, "llm-d's picker chat-epp-1 of pool "+l.cluster.Namespace+"/chat (context e2e, log)", "replay: identical")
+	out, complaints, status := l.eppctl("decisions", "-o", "name")
+	ids := strings.Fields(out)
+	if status != 0 || len(ids) < 10 {
+		t.Fatalf("%d decisions, status %d\n%s", len(ids), status, complaints)
+	}
+	seen := l.watch("decisions", "--watch", "--limit", "1", "-o", "name")
+	seen.until(ids[0])
+	for _, line := range all { // the same again, by another process an hour later
+		log.Print(later(t, line))
+	}
+	seen.until(ids[0])
+}
+
+func TestKubeLogTellsTooLittle(t *testing.T) {
+	l := newLaptop(t, "create, get")
+	l.replica("chat-epp-1", "llm-d-inference-scheduler", nil)
+	for _, line := range llmdLog(t, "default.jsonl.gz") {
+		l.cluster.Log("chat-epp-1", "llm-d-inference-scheduler").Print(line)
+	}
+	_, complaints, status := l.eppctl("explain", "latest", "-n", l.cluster.Namespace)
+	if status != 3 || !strings.Contains(complaints, "log of chat-epp-1: no pick in this log: it was written at -v=2") {
+		t.Errorf("status %d\n%s", status, complaints)
+	}
+}
+
+// llmdLog are the lines of a log that llm-d's picker wrote.
+func llmdLog(t *testing.T, name string) []string {
+	t.Helper()
+	file, err := os.Open(filepath.Join("../llmdlog/testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	scan := bufio.NewScanner(unpacked)
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		all = append(all, scan.Text())
+	}
+	if scan.Err() != nil || len(all) == 0 {
+		t.Fatalf("%s: %d lines, %v", name, len(all), scan.Err())
+	}
+	return all
+}
+
+// later is a line of a log as it would be an hour later.
+func later(t *testing.T, line string) string {
+	t.Helper()
+	var stamp struct{ TS json.Number }
+	if err := json.Unmarshal([]byte(line), &stamp); err != nil {
+		return line // not every line is one of the picker's own
+	}
+	at, err := stamp.TS.Float64()
+	if err != nil {
+		return line
+	}
+	return strings.Replace(line, `"ts":`+stamp.TS.String(), `"ts":`+strconv.FormatFloat(at+3600, 'f', -1, 64), 1)
+}
+
+// output is what a command that goes on prints.
+type output struct {
+	t     *testing.T
+	lines chan string
+}
+
+// watch starts a command that ends with the test.
+func (l *laptop) watch(args ...string) *output {
+	l.t.Helper()
+	o := &output{l.t, make(chan string, 1000)}
+	command := append([]string{"KUBECONFIG=" + l.kubeconfig, "EPPCTL_SERVER=", program(l.t)}, args...)
+	launch(l.t, "eppctl "+args[0], func(text string) { o.lines <- text }, "env", command...)
+	return o
+}
+
+// until waits for a line with a text.
+func (o *output) until(text string) {
+	o.t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case line := <-o.lines:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-timer.C:
+			o.t.Fatalf("waited in vain for %q", text)
+		}
+	}
+}
