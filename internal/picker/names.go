@@ -8,7 +8,6 @@ import (
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/internal/steering"
-	"github.com/eppctl/eppctl/score"
 )
 
 // named is what a request's model stands for.
@@ -75,21 +74,4 @@ func (p *Picker) SetNames(t *naming.Table) {
 		p.cfg.Logger.Warn("a rule for the name of a model does not count",
 			slog.String("model", c.Model), slog.String("rule", c.Loser), slog.String("winner", c.Winner), slog.String("reason", c.Why))
 	}
-}
-
-// inForce are the weights for all requests but those that give way to others, and
-// for these, which full queues refuse.
-type inForce struct{ all, sheddable *score.Weights }
-
-func newInForce(w score.Weights) *inForce {
-	f := &inForce{all: w.Clone(), sheddable: w.Clone()}
-	f.sheddable.Saturation = score.Reject
-	return f
-}
-
-func (f *inForce) of(criticality string) *score.Weights {
-	if criticality == naming.Sheddable {
-		return f.sheddable
-	}
-	return f.all
 }

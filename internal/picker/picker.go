@@ -3,7 +3,6 @@ package picker
 import (
 	"context"
 	crand "crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -104,33 +103,6 @@ func New(cfg Config) (*Picker, error) {
 	p.weights.Store(newInForce(cfg.Weights))
 	p.scratch.New = func() any { return newScratch(cfg.Random) }
 	return p, nil
-}
-
-// Weights are the weights now in force; they must not be changed.
-func (p *Picker) Weights() *score.Weights { return p.weights.Load().all }
-
-// ErrGeneration: the weights were changed by somebody else in between.
-var ErrGeneration = errors.New("the weights have changed meanwhile")
-
-// SetWeights puts other weights in force for the decisions to come, if the
-// present generation is still the given one. It returns the new generation.
-func (p *Picker) SetWeights(w score.Weights, generation uint64) (uint64, error) {
-	if err := w.Validate(); err != nil {
-		return 0, err
-	}
-	if err := checkScorers(p.cfg.Scorers, w.Custom); err != nil {
-		return 0, err
-	}
-	for {
-		old := p.weights.Load()
-		if old.all.Generation != generation {
-			return old.all.Generation, ErrGeneration
-		}
-		w.Generation = generation + 1
-		if p.weights.CompareAndSwap(old, newInForce(w)) {
-			return w.Generation, nil
-		}
-	}
 }
 
 // Open is the number of picks that have not ended: the ledger's sum.
