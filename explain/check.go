@@ -155,15 +155,6 @@ func (q *Request) bytes() []byte {
 	return append(b, q.Rewrite.bytes()...)
 }
 
-// bytes are all of the rewrite; none where there was none, as in records from before
-// there were any.
-func (r *Rewrite) bytes() []byte {
-	if r == nil {
-		return nil
-	}
-	return append(text(r.To, r.By, r.Criticality), whole(r.Targets, r.Weight, r.WeightSum)...)
-}
-
 // cells are the candidate's inputs as bytes, in the order of kindOrder from "pod" on.
 func (c *Candidate) cells() [10][]byte {
 	// What Decide finds itself is a result; only the pool's verdict is an input.

@@ -96,22 +96,6 @@ func (r *Report) modelText() string {
 	return text
 }
 
-// text is the name and what became of it, by what.
-func (r *Rewrite) text(asked string) string {
-	text := asked
-	if r.To != asked {
-		text += " → " + r.To
-	}
-	text += " (" + r.By
-	if r.Targets > 1 {
-		text += fmt.Sprintf(", weight %d of %d", r.Weight, r.WeightSum)
-	}
-	if r.Criticality != "" {
-		text += ", " + r.Criticality
-	}
-	return text + ")"
-}
-
 func (r *Report) promptText() string {
 	text := count(r.PromptTokens, "token")
 	if r.Origin != nil {

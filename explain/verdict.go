@@ -84,15 +84,6 @@ func (r *Report) refusal() string {
 	return "with 503: no pod was eligible (" + r.reasons() + ")"
 }
 
-// gaveWay is why the request was not let into a full queue, where that is the
-// model's own doing.
-func (r *Report) gaveWay() string {
-	if r.Rewrite == nil || r.Rewrite.Criticality != Sheddable {
-		return ""
-	}
-	return ", and the model is " + Sheddable
-}
-
 func all(n int) string {
 	if n == 1 {
 		return "the only pod"
