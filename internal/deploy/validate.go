@@ -153,6 +153,9 @@ func (o *Options) checkGateway() error {
 	}
 	if o.GatewayClass != "" {
 		problems = append(problems, oneOf("gateway-class", o.GatewayClass, GatewayClasses))
+		if o.GatewayClass == "kgateway" && o.Plaintext {
+			problems = append(problems, errors.New("--plaintext: kgateway speaks TLS to a picker, and nothing else"))
+		}
 		if strings.Contains(o.Gateway, "/") {
 			problems = append(problems, errors.New("--gateway: with --gateway-class the Gateway is made in the pool's namespace; give its name alone"))
 		}

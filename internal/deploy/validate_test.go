@@ -46,6 +46,7 @@ func TestValidate(t *testing.T) {
 		"a Gateway nowhere":       {func(o *Options) { o.Gateway = "/public" }, "--gateway"},
 		"a Gateway made away":     {func(o *Options) { o.Gateway, o.GatewayClass = "gateways/public", "istio" }, "--gateway"},
 		"an unknown class":        {func(o *Options) { o.GatewayClass = "nginx" }, "--gateway-class"},
+		"kgateway without TLS":    {func(o *Options) { o.GatewayClass, o.Plaintext = "kgateway", true }, "--plaintext"},
 		"an unknown monitor":      {func(o *Options) { o.Monitor = "node" }, "--monitor"},
 		"Prometheus nowhere":      {func(o *Options) { o.PrometheusNamespace = "" }, "--prometheus-namespace"},
 		"an unknown kind":         {func(o *Options) { o.Skip = []string{"Ingress"} }, "--skip"},

@@ -54,6 +54,25 @@ func TestEachRuleBites(t *testing.T) {
 	}
 }
 
+// What other modules bring in counts too here, since it counts for the size.
+func TestNothingLargeIsLinked(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "go", "list", "-tags", "grpcnotrace", "-deps", ".")
+	command.Dir = "../.."
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	linked := strings.Fields(string(out))
+	if !slices.Contains(linked, "k8s.io/client-go/rest") {
+		t.Fatal("the program has no client-go at all, so this test sees nothing")
+	}
+	for _, pkg := range linked {
+		if match(pkg, large) {
+			t.Errorf("%s is in the program: it would be megabytes larger", pkg)
+		}
+	}
+}
+
 func TestPackageNames(t *testing.T) {
 	for pkg := range list(t) {
 		if slices.Contains(emptyNames, path.Base(pkg)) {

@@ -160,6 +160,14 @@ var rules = []rule{
 	},
 }
 
+// large are packages that would bring in all of Kubernetes' types, or keep the linker
+// from dropping unused methods.
+var large = []string{
+	"k8s.io/client-go/kubernetes/...", "k8s.io/client-go/informers/...", "k8s.io/client-go/listers/...",
+	"k8s.io/client-go/dynamic/...", "k8s.io/client-go/tools/leaderelection/...", "k8s.io/client-go/discovery/...",
+	"golang.org/x/net/trace",
+}
+
 // topLevel is what may lie in the module's root, besides dotfiles and what
 // .gitignore names.
 var topLevel = []string{
