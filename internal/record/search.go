@@ -112,7 +112,7 @@ func (f *Finder) Result(nth int) (rec *explain.Record, count int, err error) {
 // which it was sent by comes first.
 func newestFirst(list []*explain.Record) {
 	slices.SortStableFunc(list, func(a, b *explain.Record) int {
-		return cmp.Or(cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano()), part(a)-part(b))
+		return cmp.Or(b.Time.Compare(a.Time), part(a)-part(b))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"container/heap"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/record"
@@ -85,7 +86,7 @@ func (h byTime) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 // newestFirst compares decisions; of two copies that which tells the outcome comes
 // first.
 func newestFirst(a, b *explain.Record) int {
-	return cmp.Or(cmp.Compare(b.Time.UnixNano(), a.Time.UnixNano()), byOutcome(pending(a), pending(b)))
+	return cmp.Or(b.Time.Compare(a.Time), byOutcome(pending(a), pending(b)))
 }
 
 // Push implements [heap.Interface].
@@ -111,7 +112,7 @@ type held struct {
 }
 
 type heldLine struct {
-	nanos   int64
+	at      time.Time
 	pending bool
 	text    []byte
 }
@@ -132,7 +133,7 @@ func (h *held) add(rec *explain.Record) bool {
 		return false
 	}
 	h.bytes += line.Len()
-	h.lines = append(h.lines, heldLine{rec.Time.UnixNano(), pending(rec), line.Bytes()})
+	h.lines = append(h.lines, heldLine{rec.Time, pending(rec), line.Bytes()})
 	return true
 }
 
@@ -155,7 +156,7 @@ func (h *held) each(visit func(*explain.Record) error) error {
 	}
 	if !h.crowded {
 		slices.SortStableFunc(h.lines, func(a, b heldLine) int {
-			return cmp.Or(cmp.Compare(b.nanos, a.nanos), byOutcome(a.pending, b.pending))
+			return cmp.Or(b.at.Compare(a.at), byOutcome(a.pending, b.pending))
 		})
 	}
 	for _, line := range h.lines {
