@@ -71,6 +71,9 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 		return usage(err, c)
 	}
 	opts.Kube = inCluster
+	if err := f.replica.options(opts, inCluster); err != nil {
+		return usage(err, c)
+	}
 	w, _ := cfg.EngineWeights(p.custom) // validated by config
 	for _, warning := range cfg.Warnings(&w) {
 		fmt.Fprintln(s.Err, "eppctl: warning:", warning)

@@ -30,6 +30,7 @@ type serveFlags struct {
 	pools                              []string
 	poolConfig                         string
 	cluster                            clusterFlags
+	replica                            replicaFlags
 	policy                             string
 	configFile                         string
 	checkConfig, printConfig           bool
@@ -62,6 +63,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 		fs.StringVar(&f.poolConfig, "pool-config", "", "`NAME` of a ConfigMap in the namespace of the first pool, with the configuration under its key eppctl.yaml (default: the pool's annotation eppctl.dev/config)")
 	})
 	flagGroup(c, clusterHeading, f.cluster.register)
+	flagGroup(c, "Several replicas", f.replica.register)
 	flagGroup(c, "Routing", func(fs *pflag.FlagSet) {
 		fs.StringVar(&f.configFile, "config", "", "configuration `FILE` (YAML)")
 		fs.BoolVar(&f.checkConfig, "check-config", false, "check the configuration, and the endpoints, and end")

@@ -35,7 +35,7 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, log 
 		TLS: serve.TLS{CertFile: f.tlsCert, KeyFile: f.tlsKey, Plaintext: f.plaintext},
 	}
 	var err error
-	problems := []error{f.checkCombination(c.Flags()), f.checkExtproc(c.Flags(), cfg.Addresses.Extproc)}
+	problems := []error{f.checkCombination(c.Flags()), f.replica.check(), f.checkExtproc(c.Flags(), cfg.Addresses.Extproc)}
 	try := func(e error) { problems = append(problems, e) }
 	o.Policy, err = picker.ParsePolicy(f.policy)
 	try(err)
@@ -140,7 +140,7 @@ func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 // needs says without which other flag a flag would be ignored; "" for none.
 func (f *serveFlags) needs(flag string) string {
 	switch {
-	case (flag == "pool-config" || f.cluster.flags.Lookup(flag) != nil) && len(f.pools) == 0:
+	case (flag == "pool-config" || flag == "leader-elect" || f.cluster.flags.Lookup(flag) != nil) && len(f.pools) == 0:
 		return "--pool NAMESPACE/NAME"
 	case strings.HasPrefix(flag, "sim-load-") && f.simLoad == "":
 		return "--sim-load RATE or --sim-load FILE"
