@@ -70,8 +70,8 @@ func (f *serveFlags) readSettings(ctx context.Context, k *serve.Kube, log io.Wri
 		return cli.WithHint(err, cli.ExitUnreachable, "")
 	}
 	if m := k.Settings; m.Name != (kube.Name{}) && !m.Found {
-		logger.Warn("the pool's annotation names a ConfigMap that is not there, or has no key "+kube.SettingsKey+": the defaults are in force",
-			slog.String("configMap", m.Name.String()))
+		logger.Warn("the pool's annotation names a ConfigMap that is not there, or lacks the key: the defaults are in force",
+			slog.String("configMap", m.Name.String()), slog.String("key", kube.SettingsKey))
 	}
 	return nil
 }

@@ -3,7 +3,8 @@ package kube
 import (
 	"io"
 	"net/http"
-	"time"
+
+	"github.com/eppctl/eppctl/internal/clock"
 )
 
 // listen notes when the API server sends something.
@@ -24,7 +25,7 @@ func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (w *Watch) heard() { w.contact.Store(time.Now().UnixNano()) }
+func (w *Watch) heard() { w.contact.Store(clock.Wall{}.Now().UnixNano()) }
 
 // heardBody is a body that notes when something comes.
 type heardBody struct {

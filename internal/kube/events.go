@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/eppctl/eppctl/internal/clock"
 )
 
 // eventPause is how long an event of one reason is not written again. What is said in
@@ -34,7 +36,6 @@ type Events struct {
 	cluster *Cluster
 	log     *slog.Logger
 	queue   chan said
-	now     func() time.Time
 
 	mu      sync.Mutex
 	series  map[seriesKey]*series
@@ -66,13 +67,13 @@ type said struct {
 
 // Events makes a writer of events, which [Events.Run] runs.
 func (c *Cluster) Events(log *slog.Logger) *Events {
-	return &Events{cluster: c, log: log, queue: make(chan said, maxWaiting), series: map[seriesKey]*series{}, now: time.Now}
+	return &Events{cluster: c, log: log, queue: make(chan said, maxWaiting), series: map[seriesKey]*series{}}
 }
 
-// Say says something about a pool, unless it was said a short while ago. It does not
-// wait.
+// Say says something about a pool, here in the log as well, unless it was said a short
+// while ago. It does not wait.
 func (e *Events) Say(pool *InferencePool, reason, note string, warning bool) {
-	now, key := e.now(), seriesKey{string(pool.UID), reason}
+	now, key := clock.Wall{}.Now(), seriesKey{string(pool.UID), reason}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.series[key]
@@ -99,6 +100,12 @@ func (e *Events) enqueue(s *series, news said) {
 	case e.queue <- news:
 		s.written, s.last = news.at, news.note
 		s.count++
+		level := slog.LevelInfo
+		if news.warning {
+			level = slog.LevelWarn
+		}
+		e.log.Log(context.Background(), level, "event of a pool", slog.String("pool", news.pool.Namespace+"/"+news.pool.Name),
+			slog.String("reason", news.reason), slog.String("note", news.note))
 	default:
 		e.stats.Dropped++
 	}
@@ -106,7 +113,7 @@ func (e *Events) enqueue(s *series, news said) {
 
 // resume writes what had to wait.
 func (e *Events) resume() {
-	now := e.now()
+	now := clock.Wall{}.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.series {

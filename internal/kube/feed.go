@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/eppctl/eppctl/internal/clock"
 )
 
 // source is a list of objects that is kept up to date.
@@ -35,12 +37,7 @@ type source struct {
 func (s *source) String() string { return fmt.Sprintf("%s in namespace %q", s.kind(), s.namespace) }
 
 // kind is the resource with its group.
-func (s *source) kind() string {
-	if s.gv.Group == "" {
-		return s.resource
-	}
-	return s.resource + "." + s.gv.Group
-}
+func (s *source) kind() string { return resourceName(s.gv.Group, s.resource) }
 
 // How long to wait after a failure, at first and at most, and for what is optional
 // and not there.
@@ -104,7 +101,7 @@ func (f *feed[T]) stop() {
 func (f *feed[T]) run(ctx context.Context, reader *cache.Reflector) {
 	delay := firstDelay
 	for ctx.Err() == nil {
-		started := time.Now()
+		started := clock.Wall{}.Now()
 		err := reader.ListAndWatchWithContext(ctx)
 		if err != nil {
 			f.failed(ctx, "list", err)
@@ -112,15 +109,13 @@ func (f *feed[T]) run(ctx context.Context, reader *cache.Reflector) {
 		switch {
 		case f.isAbsent():
 			delay = cmp.Or(f.pause, lastDelay)
-		case err == nil || time.Since(started) > lastDelay:
+		case err == nil || clock.Wall{}.Now().Sub(started) > lastDelay:
 			delay = firstDelay
 		default:
 			delay = min(2*delay, lastDelay)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(delay/2 + rand.N(delay/2)): // pickers that lost the API server together shall not come back so
-		}
+		// Pickers that lost the API server together shall not come back so.
+		_ = clock.Wall{}.Sleep(ctx, delay/2+rand.N(delay/2)) // ctx is looked at next
 	}
 }
 
@@ -200,9 +195,9 @@ func (f *feed[T]) setAbsent(gone bool) bool {
 	case f.read && !gone:
 		return false
 	case f.read && f.lost.IsZero():
-		f.lost = time.Now()
+		f.lost = clock.Wall{}.Now()
 		return false
-	case f.read && time.Since(f.lost) < lostFor:
+	case f.read && clock.Wall{}.Now().Sub(f.lost) < lostFor:
 		return false
 	}
 	if !f.absent {

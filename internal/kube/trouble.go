@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/clock"
 )
 
 // trouble keeps what is wrong with the watches, and says it: at once, then at
@@ -38,7 +40,7 @@ const (
 func (t *trouble) add(what, reason string, lasting bool) {
 	t.mu.Lock()
 	t.failures++
-	now, p := time.Now(), t.problems[what]
+	now, p := clock.Wall{}.Now(), t.problems[what]
 	fresh := p == nil
 	if fresh {
 		p = &ongoing{Problem: Problem{What: what, Since: now}}
@@ -73,7 +75,7 @@ func (t *trouble) over(what string) {
 	delete(t.problems, what)
 	t.mu.Unlock()
 	if p != nil {
-		t.log.Info("the API server's news are back", slog.String("what", what), slog.Duration("after", time.Since(p.Since).Round(time.Second)))
+		t.log.Info("the API server's news are back", slog.String("what", what), slog.Duration("after", clock.Wall{}.Now().Sub(p.Since).Round(time.Second)))
 		t.changed()
 	}
 }

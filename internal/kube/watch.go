@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"github.com/eppctl/eppctl/internal/clock"
 )
 
 // gather is how long news are gathered into one update.
@@ -84,6 +87,11 @@ func (w *Watch) changed() {
 // Run follows until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	defer w.stop()
+	var others sync.WaitGroup
+	defer others.Wait()
+	asking, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	others.Go(func() { w.checkRights(asking) })
 	for {
 		if err := w.follow(ctx); err != nil {
 			return err
@@ -94,10 +102,8 @@ func (w *Watch) Run(ctx context.Context) error {
 			return nil
 		case <-w.news:
 		}
-		select {
-		case <-ctx.Done():
+		if (clock.Wall{}).Sleep(ctx, gather) != nil {
 			return nil
-		case <-time.After(gather):
 		}
 	}
 }

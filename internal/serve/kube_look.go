@@ -69,8 +69,8 @@ func (k *kubeFleet) lookAt(p kube.PoolState, endpoints []*pool.View, empty map[k
 	case p.Ready > 0 && len(endpoints) > 0:
 		delete(empty, p.Name)
 	case !was:
-		empty[p.Name] = time.Now()
-	case time.Since(since) >= emptyFor:
+		empty[p.Name] = clock.Wall{}.Now()
+	case clock.Wall{}.Now().Sub(since) >= emptyFor:
 		k.events.Say(p.Pool, reasonNoEndpoint, noEndpoint(p), true)
 	}
 	if note := portMismatch(p, endpoints); note != "" {
@@ -84,11 +84,11 @@ func (k *kubeFleet) lookAt(p kube.PoolState, endpoints []*pool.View, empty map[k
 func noEndpoint(p kube.PoolState) string {
 	switch {
 	case p.Pods == 0:
-		return "no pod of the selector has an address: requests are answered 503"
+		return "no ready endpoint: no pod of the selector has an address, and requests are answered 503"
 	case p.Ready == 0:
-		return fmt.Sprintf("none of %d pods is ready: requests are answered 503", p.Pods)
+		return fmt.Sprintf("no ready endpoint: none of %d pods is ready, and requests are answered 503", p.Pods)
 	}
-	return fmt.Sprintf("none of %d ready pods serves on a target port: see their annotation llm-d.ai/active-ports", p.Ready)
+	return fmt.Sprintf("no ready endpoint: none of %d ready pods serves on a target port: see their annotation llm-d.ai/active-ports", p.Ready)
 }
 
 // portMismatch says that pods are up, and nothing listens on the pool's ports; "" =

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/kube"
 )
@@ -37,23 +38,18 @@ func (k *Kube) ReadSettings(ctx context.Context) error {
 // if that is one that is known.
 func (k *Kube) AwaitSettings(ctx context.Context, address string, log *slog.Logger) error {
 	defer serveLiveness(address)()
-	said, pause := time.Time{}, time.Minute
+	said, pause, wall := time.Time{}, time.Duration(0), clock.Wall{}
 	for {
 		err := k.ReadSettings(ctx)
 		if _, missing := err.(*MissingSettingsError); err == nil || missing || ctx.Err() != nil { //nolint:errorlint // it is made above
 			return err
 		}
-		if time.Since(said) > pause || said.IsZero() {
+		if wall.Now().Sub(said) > pause {
 			log.Warn("the cluster does not tell the settings yet, and is asked again every second", slog.String("error", err.Error()))
-			if !said.IsZero() {
-				pause = min(2*pause, time.Hour)
-			}
-			said = time.Now()
+			said, pause = wall.Now(), min(2*pause+time.Minute, time.Hour)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		if err := wall.Sleep(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 }
@@ -108,14 +104,11 @@ func (k *kubeFleet) compareSettings(s *kube.State) {
 	default:
 		note = fmt.Sprintf("ConfigMap %s has changed: restart the picker to apply it", now.Name)
 	}
-	level := slog.LevelInfo
-	if warning {
-		level = slog.LevelWarn
-	}
-	k.log.Log(context.Background(), level, "settings changed", slog.String("what", note))
 	if p := s.Pools[0].Pool; p != nil && changed {
 		k.events.Say(p, reasonConfig, note, warning)
+		return
 	}
+	k.log.Warn("settings changed", slog.String("what", note))
 }
 
 // judgeSettings says what is wrong with new settings; "" = nothing.

@@ -6,6 +6,7 @@ package kubetest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +16,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
 // Server is one that lists and watches what it is given.
@@ -140,8 +144,8 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.asked[r.URL.Path]++
 	refused := f.refused[r.URL.Path]
-	if any := f.refused["*"]; any != 0 {
-		refused = any
+	if all := f.refused["*"]; all != 0 {
+		refused = all
 	}
 	f.mu.Unlock()
 	if refused != 0 {
@@ -160,13 +164,14 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // write takes an object that is created, or changes to one.
 func (f *Server) write(w http.ResponseWriter, r *http.Request) {
-	var sent Doc
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&sent); err != nil {
-		answerStatus(w, http.StatusUnsupportedMediaType, "UnsupportedMediaType")
+	sent, err := read(r)
+	if err != nil {
+		answerStatus(w, http.StatusBadRequest, "BadRequest")
 		return
 	}
-	dir, last := r.URL.Path, ""
+	dir := r.URL.Path
 	if r.Method == http.MethodPatch {
+		var last string
 		dir, last = cutLast(r.URL.Path)
 		f.mu.Lock()
 		was := f.objects[dir][last]
@@ -185,6 +190,28 @@ func (f *Server) write(w http.ResponseWriter, r *http.Request) {
 	f.Put(dir, sent)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(sent)
+}
+
+// read reads an object in one of the two forms that clients send.
+func read(r *http.Request) (sent Doc, err error) {
+	b, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	if r.Header.Get("Content-Type") == runtime.ContentTypeProtobuf {
+		scheme := runtime.NewScheme()
+		if err := corev1.AddToScheme(scheme); err != nil {
+			return nil, err
+		}
+		o, _, err := serializer.NewCodecFactory(scheme).UniversalDeserializer().Decode(b, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		if b, err = json.Marshal(o); err != nil {
+			return nil, err
+		}
+	}
+	return sent, json.Unmarshal(b, &sent)
 }
 
 // Objects are the objects of a list, by name.

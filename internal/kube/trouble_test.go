@@ -1,0 +1,45 @@
+package kube
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What is wrong is said at once, then more and more seldom, and when it is over.
+func TestTroubleIsSaidMoreAndMoreSeldom(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		lasting bool
+		want    int
+	}{
+		{"an API server that is away for a day", false, 1 + 6 + 23}, // 0, 1, 3, 7, 15, 31 and 63 minutes, then each hour
+		{"a right that is missing for a day", true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log strings.Builder
+				changes := 0
+				tr := &trouble{log: slog.New(slog.NewTextHandler(&log, nil)), changed: func() { changes++ }, problems: map[string]*ongoing{}}
+				for range 24 * 60 * 6 {
+					tr.add("pods", "connection refused", c.lasting)
+					time.Sleep(10 * time.Second)
+				}
+				if said := strings.Count(log.String(), "missing"); said < c.want-2 || said > c.want+2 {
+					t.Errorf("said %d times, want about %d", said, c.want)
+				}
+				problems, failures := tr.list()
+				if len(problems) != 1 || problems[0].Forbidden != c.lasting || failures != 24*60*6 {
+					t.Errorf("%+v, %d failures", problems, failures)
+				}
+				tr.over("pods")
+				tr.over("pods")
+				if problems, _ := tr.list(); len(problems) != 0 || strings.Count(log.String(), "news are back") != 1 || changes != 2 {
+					t.Errorf("%+v is left, %d changes", problems, changes)
+				}
+			})
+		})
+	}
+}
