@@ -56,7 +56,7 @@ func newRoot(p *program, s *cli.Streams) *cobra.Command {
 	root.SuggestionsMinimumDistance = 2 // as cobra's own
 	root.PersistentFlags().StringVar(&color, "color", "auto", "colour the output: `WHEN` is auto, always or never")
 	_ = root.RegisterFlagCompletionFunc("color", oneOf("auto", "always", "never"))
-	root.AddCommand(newServe(p, s), newEnvoyConfig(s), newExplain(s), newDecisions(s), newTop(p, s), newMetrics(s), newDrain(s), newUndrain(s), newVersion(s))
+	root.AddCommand(newServe(p, s), newEnvoyConfig(s), newExplain(s), newDecisions(s), newTop(p, s), newMetrics(s), newPools(s), newDrain(s), newUndrain(s), newVersion(s))
 	root.AddCommand(newSimulate(p, s), newTune(p, s), newManifests(s))
 	root.AddCommand(newCauses(), newColumns(), newExitCodes(), newEnvironment(root))
 	root.SetHelpCommand(newHelp(root))

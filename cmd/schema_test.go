@@ -32,6 +32,8 @@ var schemas = map[string]reflect.Type{
 	explain.KindWhatIf:       reflect.TypeFor[explain.Comparison](),
 	explain.KindSnapshot:     reflect.TypeFor[explain.Snapshot](),
 	kindDecisionRows:         reflect.TypeFor[decisionRows](),
+	kindPoolList:             reflect.TypeFor[poolList](),
+	kindPool:                 reflect.TypeFor[poolLine](),
 	kindReplay:               reflect.TypeFor[replayReport](),
 	metricview.KindMetrics:   reflect.TypeFor[metricview.Document](),
 	metricview.KindSeries:    reflect.TypeFor[metricview.SeriesDocument](),

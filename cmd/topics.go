@@ -68,6 +68,7 @@ func newEnvironment(root *cobra.Command) *cobra.Command {
 			}
 		}
 		b.WriteString("\n" + `Others:
+  KUBECONFIG                  where clusters are told of, as for kubectl
   EPP_LOG_LEVEL               the log level, when neither --log-level nor EPPCTL_LOG_LEVEL is given
   NO_COLOR                    when set, no colour
   CLICOLOR_FORCE              when set and not 0, colour although the output is no terminal

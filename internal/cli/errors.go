@@ -13,7 +13,7 @@ const (
 	ExitOK          = 0   // done
 	ExitError       = 1   // anything that has no status of its own
 	ExitUsage       = 2   // a flag, an argument or the configuration is wrong
-	ExitNotFound    = 3   // the request, decision or pod asked for is not there
+	ExitNotFound    = 3   // the request, decision, pod or pool asked for is not there
 	ExitUnreachable = 4   // the router or the cluster did not answer
 	ExitFindings    = 5   // the check ran and found what --fail-on asked for
 	ExitInterrupted = 130 // ended by ctrl-c or SIGTERM (128 + SIGINT, as shells report it)
@@ -32,7 +32,7 @@ func ExitCodes() []ExitCode {
 		{ExitOK, "success"},
 		{ExitError, "error"},
 		{ExitUsage, "usage or configuration: a flag, an argument or the config file is wrong"},
-		{ExitNotFound, "not found: no such request, decision or pod"},
+		{ExitNotFound, "not found: no such request, decision, pod or pool"},
 		{ExitUnreachable, "unreachable: the router or the cluster did not answer"},
 		{ExitFindings, "findings: the check ran and found what --fail-on asks for"},
 		{ExitInterrupted, "interrupted by a signal"},

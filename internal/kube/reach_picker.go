@@ -49,6 +49,7 @@ type PickerPod struct {
 	Ready, Running         bool   // Running: the container is, and the pod is not on its way out
 	State                  string // in words: "ready", "CrashLoopBackOff, restarted 5 times"
 	Restarted              bool
+	Elects                 bool // one replica of several leads, the others stand by and are not ready
 	AdminPort, MetricsPort int
 }
 
@@ -200,6 +201,7 @@ func pickerPod(pod *corev1.Pod, port *Port) PickerPod {
 	if n, ok := argument(c, "metrics-port"); ok { // llm-d's
 		out.MetricsPort = number(n, out.MetricsPort)
 	}
+	out.Elects = strings.Contains(strings.Join(slices.Concat(c.Command, c.Args), " "), "leader-elect") // llm-d's is --ha-enable-leader-election
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name != c.Name {
 			continue
