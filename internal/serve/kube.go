@@ -28,16 +28,17 @@ type Kube struct {
 
 // kubeFleet is the discovery in a cluster.
 type kubeFleet struct {
-	opts   *Kube
-	watch  *kube.Watch
-	events *kube.Events
-	log    *slog.Logger
-	set    func([]pool.Member) error
-	names  func(*kube.State)         // takes what is said of the models
-	check  func(config.Config) error // of a configuration that may be in force after a restart
-	synced chan struct{}             // closed when all was read once
-	once   sync.Once
-	bad    map[[2]string]bool // settings of pods that were said to be wrong
+	opts    *Kube
+	watch   *kube.Watch
+	events  *kube.Events
+	log     *slog.Logger
+	set     func([]pool.Member) error
+	names   func(*kube.State)         // takes what is said of the models
+	check   func(config.Config) error // of a configuration that may be in force after a restart
+	inbound bool                      // engines may connect for their KV events
+	synced  chan struct{}             // closed when all was read once
+	once    sync.Once
+	bad     map[[2]string]bool // settings of pods that were said to be wrong
 
 	mu      sync.Mutex
 	state   *kube.State
@@ -54,7 +55,7 @@ func (s *Server) buildKube() error {
 	}
 	k := &kubeFleet{
 		opts: o, log: s.log, synced: make(chan struct{}), events: o.Cluster.Events(s.log), bad: map[[2]string]bool{}, state: &kube.State{},
-		set:   s.takePods,
+		set: s.takePods, inbound: s.feeds == nil || s.listeners.events != nil,
 		names: s.takeNames(),
 		check: func(c config.Config) error { return c.Validate(s.opts.Custom) },
 	}
@@ -113,7 +114,7 @@ func (k *kubeFleet) update(s *kube.State) {
 
 // settle leaves out what a pod's annotations say in a way that can't be.
 func (k *kubeFleet) settle(m *pool.Member) {
-	err := errors.Join(checkSources(m), checkEvents(m))
+	err := errors.Join(checkSources(m), checkEvents(m), checkMembers([]pool.Member{*m}, k.inbound))
 	if err == nil {
 		return
 	}
