@@ -36,6 +36,7 @@ type program struct {
 	weights map[string]float64 // of the built-in factors, over the defaults
 	custom  []score.CustomWeight
 	scorers []picker.Custom
+	plugin  string // how it was typed as a plugin of kubectl; "" when it was not
 }
 
 // WithScorer registers a custom scorer under a unique name with its weight. The
@@ -86,7 +87,7 @@ func Main(options ...Option) int {
 	streams := cli.System()
 	ctx, stop := cli.SignalContext(context.Background())
 	defer stop()
-	return run(ctx, streams, os.Args[1:], options...)
+	return run(ctx, streams, os.Args[1:], append(options, calledAs(os.Args[0]))...)
 }
 
 func run(ctx context.Context, streams *cli.Streams, args []string, options ...Option) int {
@@ -101,6 +102,9 @@ func run(ctx context.Context, streams *cli.Streams, args []string, options ...Op
 		return cli.Status(err)
 	}
 	root := newRoot(p, streams)
+	if p.plugin != "" {
+		asPlugin(root, streams, p.plugin)
+	}
 	root.SetArgs(args)
 	err := cli.Interrupted(ctx, root.ExecuteContext(ctx))
 	cli.PrintError(streams.Err, err)

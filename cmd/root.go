@@ -61,15 +61,17 @@ func newRoot(p *program, s *cli.Streams) *cobra.Command {
 	root.AddCommand(newCauses(), newColumns(), newExitCodes(), newEnvironment(root))
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
-	strictCompletion(root)
+	strictCompletion(root, s)
 	wrapArgs(root)
 	return root
 }
 
-// strictCompletion makes 'completion SHELL' refuse a shell that it does not know.
-func strictCompletion(root *cobra.Command) {
+// strictCompletion makes 'completion SHELL' refuse a shell that it does not know, and
+// know kubectl.
+func strictCompletion(root *cobra.Command, s *cli.Streams) {
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
+			c.AddCommand(completionForKubectl(s))
 			c.Args = cobra.NoArgs
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
