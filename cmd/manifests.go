@@ -60,8 +60,9 @@ func newManifests(s *cli.Streams) *cobra.Command {
 		Annotations: map[string]string{seeAlsoKey: `
 			kubectl apply -f chat.yaml           install it
 			eppctl serve --pool NAMESPACE/POOL   what runs in the pod`},
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args, s) },
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args, s) },
 	}
 	f.register(c)
 	return c
@@ -101,6 +102,7 @@ func (f *manifestsFlags) register(c *cobra.Command) {
 		fs.StringSliceVar(&to.Only, "only", nil, "only objects of this `KIND` (repeatable)")
 		fs.StringSliceVar(&to.Skip, "skip", nil, "no objects of this `KIND` (repeatable)")
 	})
+	_ = c.MarkFlagDirname("dir")
 	_ = c.Flags().SetAnnotation("namespace", noVariableKey, []string{"true"}) // as of other commands
 	for flag, values := range map[string][]string{
 		"preset":        score.PresetNames(),

@@ -44,11 +44,15 @@ type install struct {
 // installs have, together, every object that there can be.
 var installs = []install{
 	{"small", []string{"chat", "-l", "app=vllm"}},
-	{"replicas", []string{"chat", "-l", "app=vllm,example.com/tier=", "--replicas", "3", "--report-token-secret", "reports",
+	{"replicas", []string{
+		"chat", "-l", "app=vllm,example.com/tier=", "--replicas", "3", "--report-token-secret", "reports",
 		"--target-port", "8000,8001", "--preset", "rag", "--monitor", "service", "--prometheus-namespace", "observability",
-		"--cpu", "0.5", "--memory", "3G", "--image", "registry.example:5000/eppctl@sha256:" + strings.Repeat("0a", 32)}},
-	{"standby", []string{"chat", "-l", "app=vllm", "--replicas", "2", "--leader-elect", "--admin-auth", "--plaintext",
-		"--report-token-secret", "reports", "--monitor", "pod", "--gateway", "gateways/public"}},
+		"--cpu", "0.5", "--memory", "3G", "--image", "registry.example:5000/eppctl@sha256:" + strings.Repeat("0a", 32),
+	}},
+	{"standby", []string{
+		"chat", "-l", "app=vllm", "--replicas", "2", "--leader-elect", "--admin-auth", "--plaintext",
+		"--report-token-secret", "reports", "--monitor", "pod", "--gateway", "gateways/public",
+	}},
 	{"names", []string{"no", "--name", "null", "-l", "app=1,on=off", "--gateway", "true", "--report-token-secret", "0"}},
 	{"agentgateway", []string{"chat", "-l", "app=vllm", "--gateway-class", "agentgateway"}},
 	{"envoy-gateway", []string{"chat", "-l", "app=vllm", "--gateway-class", "envoy-gateway", "--gateway", "public"}},
