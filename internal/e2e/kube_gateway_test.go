@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,11 +67,19 @@ func (g *gateway) send(ctx context.Context, c *call) *routed {
 	return r
 }
 
-// pick only asks where a request would go, and what its body would be.
+// pick asks where a request is to go, and answers it in the place of the pod. The
+// routed body is what the pod would have got.
 func (g *gateway) pick(ctx context.Context, c *call) *routed {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_, r := g.ask(ctx, c)
+	stream, r := g.ask(ctx, c)
+	if r.err != nil || r.destination == "" {
+		return r
+	}
+	r.answer = &answer{
+		status: http.StatusOK, header: http.Header{"Content-Type": {c.script.contentType()}}, body: bytes.Join(c.script.pieces(model), nil),
+	}
+	r.err = tellAnswer(stream, r)
 	return r
 }
 

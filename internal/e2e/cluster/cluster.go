@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -195,4 +197,25 @@ func (c *Cluster) etcd(path, body string, into any) {
 	if err := json.Unmarshal(answer, into); err != nil {
 		c.tb.Fatalf("etcd: %v", err)
 	}
+}
+
+// May reports whether a service account may do something to a resource, named or not,
+// by the API server's own word. A role counts a moment after it was applied.
+func (c *Cluster) May(account string, do authorizationv1.ResourceAttributes) bool {
+	c.tb.Helper()
+	do.Namespace = c.Namespace
+	body, err := json.Marshal(authorizationv1.SubjectAccessReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"},
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + c.Namespace + ":" + account, ResourceAttributes: &do,
+		},
+	})
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	var review authorizationv1.SubjectAccessReview
+	if err := json.Unmarshal(c.must(http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", jsonType, body), &review); err != nil {
+		c.tb.Fatal(err)
+	}
+	return review.Status.Allowed
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,8 +157,14 @@ metadata: {name: reader}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
 subjects: [{kind: ServiceAccount, name: reader}]
 `)
-	reader := newUser(t, c, account)
-	until(t, "the role counts", func() bool { _, err := reader.pods(c); return err == nil })
+	list := authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"}
+	until(t, "the role counts", func() bool { return c.May("reader", list) })
+	if _, err := newUser(t, c, account).pods(c); err != nil {
+		t.Error(err)
+	}
+	if list.Resource = "secrets"; c.May("reader", list) {
+		t.Error("the role is for pods, and is said to be for secrets")
+	}
 }
 
 // until waits for what the servers must reach by themselves.
