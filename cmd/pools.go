@@ -46,8 +46,8 @@ func newPools(s *cli.Streams) *cobra.Command {
 			# Those of all namespaces, and each change
 			eppctl pools -A --watch
 
-			# For a script: what is not well
-			eppctl pools -A -o json | jq -r '.items[] | select(.health != "ok") | .name'`),
+			# For a script
+			eppctl pools -A -o json`),
 		Annotations: map[string]string{seeAlsoKey: `
 			eppctl top --pool NAME       the pods of a pool, and the decisions
 			eppctl explain --pool NAME   why a request went where it went`},

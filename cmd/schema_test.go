@@ -318,6 +318,9 @@ func TestDocumentsFollowTheirSchemas(t *testing.T) {
 			}
 		}
 	}
+	config := apiServer(t, lab(), nil)
+	follow("pools", []byte(strings.Join(jsonLines(t, "pools", "--kubeconfig", config, "-o", "json"), "\n")))
+	follow("a pool", []byte(jsonLines(t, "pools", "--kubeconfig", config, "-o", "jsonl")[0]))
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(schemas)), slices.Sorted(maps.Keys(seen))); diff != "" {
 		t.Errorf("kinds that were checked (-want +got):\n%s", diff)
 	}

@@ -13,10 +13,18 @@ import (
 
 // newWatch makes what follows the fleet for the admin API.
 func (s *Server) newWatch() *fleet.Watch {
+	router := explain.RouterState{Version: buildinfo.Read().Version, Replica: s.opts.Replica}
+	if k := s.opts.Kube; k != nil {
+		var pools []string
+		for _, pool := range k.Pools {
+			pools = append(pools, pool.String())
+		}
+		router.Pool = strings.Join(pools, ", ")
+	}
 	config := fleet.Config{
 		Clock: s.clock, Pods: s.pool.Views, Tree: s.tree.Stats,
 		Weights: func() *score.Weights { return s.picker.Weights() }, Open: func() int { return s.picker.Open() },
-		Router: explain.RouterState{Version: buildinfo.Read().Version, Replica: s.opts.Replica}, Models: s.models, Policy: s.opts.Policy.String(),
+		Router: router, Models: s.models, Policy: s.opts.Policy.String(),
 	}
 	if s.opts.Election != nil {
 		config.Role = s.role
