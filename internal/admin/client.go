@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,12 @@ const (
 type ClientOptions struct {
 	// Transport is used in place of one of the client's own.
 	Transport http.RoundTripper
+	// Token is shown as a bearer, for a picker that asks who may use its API. Without a
+	// Transport it goes only over https, or to this host.
+	Token string
+	// TLS is how https is spoken; nil = with the system's authorities. It is for a client
+	// without a Transport.
+	TLS *tls.Config
 }
 
 // Client asks one picker. It is safe for concurrent use. Calls last as long as
@@ -41,8 +48,9 @@ type ClientOptions struct {
 // [*RequestError] for anything else that the picker refused, and
 // [*UnreachableError] when no picker answered.
 type Client struct {
-	base *url.URL
-	http *http.Client
+	base  *url.URL
+	http  *http.Client
+	token string
 }
 
 // NewClient makes a client of the picker at server: a URL or host:port. It does
@@ -52,20 +60,29 @@ func NewClient(server string, opts ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.Token != "" && opts.Transport == nil && base.Scheme == "http" && !loopback(base.Hostname()) {
+		return nil, fmt.Errorf("server %s: a token is not sent over http: give https://%s", base.Host, base.Host)
+	}
 	transport := opts.Transport
 	if transport == nil {
 		transport = &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
 			TLSHandshakeTimeout:   dialTimeout,
+			TLSClientConfig:       opts.TLS,
 			ResponseHeaderTimeout: searchTimeout + dialTimeout,
 			IdleConnTimeout:       writeTimeout,
 		}
 	}
-	return &Client{base: base, http: &http.Client{
+	return &Client{base: base, token: opts.Token, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 func parseServer(server string) (*url.URL, error) {
@@ -125,6 +142,9 @@ func (c *Client) do(ctx context.Context, q call) (*http.Response, error) {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
 	req.Header.Set("Accept", q.accept)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	if q.ifMatch != "" {
 		req.Header.Set("If-Match", q.ifMatch)
 	}

@@ -23,7 +23,11 @@ func (s *server) guard(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		allow(http.NewResponseController(w), searchTimeout+writeTimeout) // a list may have left its own
 		defer s.survive(w, r)
-		if err := s.admit(r); err != nil {
+		err := s.admit(r)
+		if err == nil {
+			err = s.authorize(w, r)
+		}
+		if err != nil {
 			s.answerError(w, r, err)
 			return
 		}
@@ -64,11 +68,7 @@ func (s *server) knownHost(host string) bool {
 		name = h
 	}
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	if strings.EqualFold(name, "localhost") || slices.Contains(s.Hosts, name) {
-		return true
-	}
-	ip := net.ParseIP(name)
-	return ip != nil && ip.IsLoopback()
+	return loopback(name) || slices.Contains(s.Hosts, name)
 }
 
 // survive answers 500 for a handler that panicked. What it panicked with stays

@@ -49,6 +49,8 @@ type Deps struct {
 	Sim     http.Handler // mounted at /v1/sim/; nil without a simulated fleet
 	Logger  *slog.Logger
 
+	// Access says who may ask; nil = everybody, as on loopback.
+	Access Access
 	// AllowWrite lets PUT requests change weights and log level, and drain pods.
 	AllowWrite bool
 	// Hosts are names, beside those of loopback, that a request's Host may have

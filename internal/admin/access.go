@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+// Access tells who may use the API where it can be reached from elsewhere.
+type Access interface {
+	// Access reports whose the bearer token is, "" when nobody knows it, and whether he
+	// may do verb ("get", "put") at the path. An error means that this can't be told.
+	Access(ctx context.Context, token, verb, path string) (user string, allowed bool, err error)
+}
+
+// verb is a request's as rules for paths name it.
+func verb(r *http.Request) string {
+	if r.Method == http.MethodHead {
+		return "get"
+	}
+	return strings.ToLower(r.Method)
+}
+
+// authorize checks the token of a request, if that is asked for.
+func (s *server) authorize(w http.ResponseWriter, r *http.Request) error {
+	if s.Access == nil {
+		return nil
+	}
+	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer {
+		token = ""
+	}
+	user, allowed, err := s.Access.Access(r.Context(), token, verb(r), r.URL.Path)
+	switch {
+	case err != nil: // logged by who knows the reason
+		return fail(http.StatusServiceUnavailable, CodeNobodyToAsk, "the picker can't ask the cluster's API server who you are").hint("its log says why; try again")
+	case user == "":
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		message := "a bearer token is needed"
+		if token != "" {
+			message = "the cluster does not know the token, or it has expired"
+		}
+		return fail(http.StatusUnauthorized, CodeUnauthorized, message).hint("give --token, for example that of 'kubectl create token SERVICEACCOUNT'")
+	case !allowed:
+		return fail(http.StatusForbidden, CodeForbidden, quoted(user)+" may not "+verb(r)+" "+quoted(r.URL.Path)).
+			hint("a ClusterRole must allow it: kubectl create clusterrole eppctl-admin --verb=" + verb(r) + " --non-resource-url='/v1/*', and a ClusterRoleBinding give it to that user")
+	}
+	return nil
+}
