@@ -50,24 +50,27 @@ func (f *poolFlags) given() bool {
 	return f.pool != "" || f.cluster.flags != nil && f.cluster.given()
 }
 
-// flags are those that were given, to be repeated in a command that is suggested. A
-// token is not.
+// flags are those that were given, to be repeated in a command that is suggested.
 func (f *poolFlags) flags() []string {
-	var out []string
-	if f.pool != "" {
-		out = append(out, "--pool", f.pool)
+	if f.pool == "" {
+		return f.cluster.repeated()
 	}
-	if f.cluster.flags == nil {
-		return out
+	return append([]string{"--pool", f.pool}, f.cluster.repeated()...)
+}
+
+// repeated are the flags that were given, but for these and a token.
+func (f *clusterFlags) repeated(but ...string) (out []string) {
+	if f.flags == nil {
+		return nil
 	}
-	f.cluster.flags.Visit(func(flag *pflag.Flag) {
+	f.flags.Visit(func(flag *pflag.Flag) {
 		values := []string{flag.Value.String()}
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
 			values = list.GetSlice()
 		}
 		for _, v := range values {
 			switch {
-			case flag.Name == "token":
+			case flag.Name == "token", slices.Contains(but, flag.Name):
 			case flag.Value.Type() == "bool":
 				out = append(out, "--"+flag.Name+"="+v)
 			default:

@@ -117,7 +117,7 @@ func (f *topFlags) run(c *cobra.Command, p *program, s *cli.Streams) error {
 	}
 	defer src.done()
 	if f.onScreen(c, s) {
-		return endedWell(c.Context(), src.show(c.Context(), f.screen(s)))
+		return endedWell(c.Context(), f.display(c.Context(), s, src))
 	}
 	if !f.watch {
 		src.single(s, f.interval)
@@ -207,6 +207,7 @@ type topSource struct {
 	server  string   // that is asked; "" for a file
 	from    string   // of the Source… constants; "" for a picker
 	command []string // flags that explain takes for the same place
+	fleet   *fleet   // it is in a cluster; nil elsewhere
 	done    func()
 }
 
@@ -275,14 +276,24 @@ func (f *topFlags) openLive(ctx context.Context, s *cli.Streams) (*topSource, er
 	return out, nil
 }
 
+// display shows the dashboard; in a cluster one can go to other pools.
+func (f *topFlags) display(ctx context.Context, s *cli.Streams, src *topSource) error {
+	if src.fleet == nil {
+		return show(ctx, src.source, f.screen(s), func() []string { return src.command })
+	}
+	pools := newPoolSource(f, s, src)
+	defer pools.close()
+	return show(ctx, pools, f.screen(s), pools.command)
+}
+
 // show runs the dashboard. A hangup ends it too: the terminal may still be there.
-func (t *topSource) show(ctx context.Context, opt tui.Options) error {
+func show(ctx context.Context, src tui.Source, opt tui.Options, command func() []string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
 	opt.Command = func(id string) string {
-		return shellLine(append([]string{"eppctl", "explain", id}, t.command...))
+		return shellLine(append([]string{"eppctl", "explain", id}, command()...))
 	}
-	return tui.Run(ctx, t.source, opt)
+	return tui.Run(ctx, src, opt)
 }
 
 // saveReport writes the snapshot and the decisions to a file in the working directory.

@@ -37,7 +37,8 @@ func (f *topFlags) openFleet(ctx context.Context, s *cli.Streams) (*topSource, e
 	if n := len(fleet.picker.Running()); n > 1 && fleet.kind == kube.KindEppctl {
 		fmt.Fprintf(s.Err, "it is one of %d replicas, and tells of its own decisions\n", n)
 	}
-	src.command = f.in.flags()
+	src.fleet = fleet
+	src.command = append([]string{"--pool", fleet.picker.Pool.String()}, f.in.cluster.repeated("namespace")...)
 	return src, nil
 }
 

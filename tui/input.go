@@ -65,6 +65,8 @@ func orders() []order {
 	return []order{
 		{"goto", "ID", "explain the decision with this request or decision ID", (*Model).orderGoto},
 		{"pod", "NAME", "put the cursor on a pod", (*Model).orderPod},
+		{"pool", "NAME", "go to another pool of the cluster: NAME or NAMESPACE/NAME", (*Model).orderPool},
+		{"ns", "NAME", "go to the only pool of a namespace", func(m *Model, name string) tea.Cmd { return m.goTo(name, "") }},
 		{"filter", "WORDS", "as the key /", func(m *Model, arg string) tea.Cmd { m.setFilter(arg); return nil }},
 		{"interval", "2s", "ask this often", (*Model).orderInterval},
 		{"window", "5s, 60s or 5m", "figures of this time", (*Model).orderWindow},
@@ -128,6 +130,28 @@ func (m *Model) orderPod(name string) tea.Cmd {
 	}
 	m.pods.cursor, m.focus, m.open = m.pods.ids[best], panePods, paneNone
 	return nil
+}
+
+func (m *Model) orderPool(name string) tea.Cmd {
+	namespace, pool, both := strings.Cut(name, "/")
+	if !both {
+		namespace, pool = "", name
+	}
+	return m.goTo(namespace, pool)
+}
+
+// goTo looks at the picker of another pool.
+func (m *Model) goTo(namespace, pool string) tea.Cmd {
+	other := m.asks.other
+	if other == nil {
+		m.say("there are pools in a cluster alone: start with --pool")
+		return nil
+	}
+	m.say("looking for it" + m.st.glyphs.cut)
+	return func() tea.Msg {
+		where, err := other(namespace, pool)
+		return otherMsg{where, err}
+	}
 }
 
 func (m *Model) orderInterval(text string) tea.Cmd {

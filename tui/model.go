@@ -54,6 +54,7 @@ type asks struct {
 	step     func(frames int)
 	play     func(speed float64)
 	save     func(*explain.Snapshot, []*explain.Record) (string, error)
+	other    func(namespace, pool string) (where string, err error) // nil when there is no other
 }
 
 const (
@@ -94,6 +95,10 @@ type (
 	savedMsg struct {
 		path string
 		err  error
+	}
+	otherMsg struct {
+		where string
+		err   error
 	}
 )
 
@@ -176,6 +181,12 @@ func (m *Model) answer(msg tea.Msg) tea.Cmd {
 		} else {
 			m.say("saved to " + msg.path)
 		}
+	case otherMsg:
+		if msg.err != nil {
+			m.say(msg.err.Error())
+		} else {
+			m.say(msg.where)
+		}
 	}
 	return nil
 }
@@ -183,6 +194,9 @@ func (m *Model) answer(msg tea.Msg) tea.Cmd {
 // receive takes news in, or keeps them while the screen is paused.
 func (m *Model) receive(u Update) tea.Cmd {
 	now := m.opt.Now()
+	if u.Anew {
+		m.forget()
+	}
 	if u.Play != nil {
 		if m.play = u.Play; u.Play.Speed > 0 {
 			m.resume = u.Play.Speed
@@ -207,6 +221,18 @@ func (m *Model) receive(u Update) tea.Cmd {
 		return m.askWhy(m.feed.rows[0].DecisionID)
 	}
 	return nil
+}
+
+// forget drops what is known of the picker that was looked at. Questions that are open
+// are about it, and their answers are not wanted any more.
+func (m *Model) forget() {
+	m.snap, m.got, m.err, m.held, m.paused = &explain.Snapshot{}, time.Time{}, nil, nil, time.Time{}
+	m.history = history{}
+	m.pods = podList{sort: m.pods.sort, reverse: m.pods.reverse}
+	m.feed = feedList{}
+	m.why = whyState{asked: m.why.asked + 1}
+	m.whatIf = whatIfState{asked: m.whatIf.asked + 1}
+	m.open, m.focus, m.scroll = paneNone, panePods, 0
 }
 
 func (m *Model) show(s *explain.Snapshot) {

@@ -132,3 +132,29 @@ func TestRateOfAYoungPicker(t *testing.T) {
 		t.Error("a window that is not there has a rate")
 	}
 }
+
+// A command goes to another pool, of which the screen then begins anew.
+func TestAnotherPool(t *testing.T) {
+	m := still(120, 30, Look{}, hot())
+	if m.command("pool code"); m.flash != "there are pools in a cluster alone: start with --pool" {
+		t.Errorf("without a cluster: %q", m.flash)
+	}
+	var asked []string
+	m.asks.other = func(namespace, pool string) (string, error) {
+		asked = append(asked, namespace+"|"+pool)
+		return "the picker of pool test/code", nil
+	}
+	for _, line := range []string{"pool code", "pool test/code", "ns test"} {
+		m.Update(m.command(line)())
+	}
+	if want := []string{"|code", "test|code", "test|"}; !slices.Equal(asked, want) || m.flash != "the picker of pool test/code" {
+		t.Errorf("asked %q, says %q", asked, m.flash)
+	}
+	m.receive(Update{Rows: someRows(5)})
+	m.pods.filter = "pod"
+	other := fleet(2)
+	m.receive(Update{Anew: true, Snapshot: other, Rows: someRows(1)})
+	if len(m.feed.rows) != 1 || m.pods.filter != "" || m.snap != other {
+		t.Errorf("kept of the pool before: %d rows, filter %q", len(m.feed.rows), m.pods.filter)
+	}
+}

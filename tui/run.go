@@ -85,6 +85,9 @@ func questions(ctx context.Context, src Source, opt Options) asks {
 	if player, ok := src.(Player); ok {
 		a.step, a.play = player.Step, player.Play
 	}
+	if other, ok := src.(Switcher); ok {
+		a.other = func(namespace, pool string) (string, error) { return other.Switch(ctx, namespace, pool) }
+	}
 	return a
 }
 

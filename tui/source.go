@@ -29,8 +29,19 @@ type Player interface {
 	Play(speed float64)
 }
 
+// Switcher is a source that can look at the picker of another pool.
+type Switcher interface {
+	Source
+	// Switch goes on with the picker of another pool, and says which it is. A namespace
+	// of "" is the one that it is in; a pool of "" is the only one there. After an
+	// error all is as before.
+	Switch(ctx context.Context, namespace, pool string) (where string, err error)
+}
+
 // Update is news of a source.
 type Update struct {
+	// Anew: it is of another picker than those before, of which nothing is kept.
+	Anew bool
 	// Snapshot is nil when there was no answer; then Err says why, and Retry how long
 	// it is until the next try.
 	Snapshot *explain.Snapshot
