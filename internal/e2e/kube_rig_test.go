@@ -125,7 +125,12 @@ func (k *kubeRig) start(flags ...string) {
 	k.picker = serve(k.t, kubeConfig, "127.0.0.1:0",
 		append([]string{"--plaintext", "--pool", k.cluster.Namespace + "/" + poolName, "--kubeconfig", kubeconfig}, flags...)...)
 	k.gateway = newGateway(k.t, k.picker.at.Extproc)
-	k.t.Cleanup(k.picker.settled)
+	p := k.picker
+	k.t.Cleanup(func() {
+		if !p.gone() {
+			p.settled()
+		}
+	})
 }
 
 // pod makes a ready pod of the pool at an engine's address.
