@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -71,7 +72,7 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 		return usage(err, c)
 	}
 	opts.Kube = inCluster
-	if err := f.replica.options(opts, inCluster); err != nil {
+	if err := errors.Join(f.replica.options(opts, inCluster), f.guard(opts, inCluster)); err != nil {
 		return usage(err, c)
 	}
 	w, _ := cfg.EngineWeights(p.custom) // validated by config

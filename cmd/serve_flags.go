@@ -38,7 +38,7 @@ type serveFlags struct {
 	addresses                          config.Addresses
 	addrFile                           string
 	reportToken, reportTokenFile       string
-	allowWrite                         bool
+	allowWrite, adminAuth              bool
 	drain                              time.Duration
 	logLevel                           string
 	maxBody, maxBodies                 string
@@ -81,6 +81,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	flagGroup(c, "Addresses", f.registerAddresses)
 	flagGroup(c, "Behind Envoy (ext_proc)", f.registerExtproc)
 	flagGroup(c, "Operation", func(fs *pflag.FlagSet) {
+		fs.BoolVar(&f.adminAuth, "admin-auth", false, "serve the admin API on all addresses (:9091), over TLS, to whom the cluster allows it by TokenReview and SubjectAccessReview")
 		fs.BoolVar(&f.allowWrite, "allow-write", false, "let the admin API change weights and log level, and drain pods")
 		fs.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, serve on for this `TIME` while clients may not know of it; then requests get as long to finish")
 		fs.StringVar(&f.logLevel, "log-level", "", "log from this `LEVEL` on: trace, debug, info, warn or error (default info)")

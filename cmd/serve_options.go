@@ -140,7 +140,7 @@ func (f *serveFlags) checkCombination(flags *pflag.FlagSet) error {
 // needs says without which other flag a flag would be ignored; "" for none.
 func (f *serveFlags) needs(flag string) string {
 	switch {
-	case (flag == "pool-config" || flag == "leader-elect" || f.cluster.flags.Lookup(flag) != nil) && len(f.pools) == 0:
+	case (flag == "pool-config" || flag == "leader-elect" || flag == "admin-auth" || f.cluster.flags.Lookup(flag) != nil) && len(f.pools) == 0:
 		return "--pool NAMESPACE/NAME"
 	case strings.HasPrefix(flag, "sim-load-") && f.simLoad == "":
 		return "--sim-load RATE or --sim-load FILE"

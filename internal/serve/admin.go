@@ -12,6 +12,7 @@ func (s *Server) adminHandler() http.Handler {
 	deps := admin.Deps{
 		Decisions: s.store, Picker: s.picker, Pods: s.pool.Views, Drain: s.pool.Drain, Tree: s.tree.Stats, Fleet: s.watch, Names: s.picker.Names, Config: s.effective,
 		Level: s.opts.Level, Version: buildinfo.Read(), Clock: s.clock, Logger: s.log, AllowWrite: s.opts.AllowWrite,
+		Access: s.opts.Access,
 	}
 	if s.fleet != nil {
 		deps.Sim = s.fleet.Handler()
@@ -35,7 +36,7 @@ func (s *Server) effective() any {
 	out := map[string]any{
 		"config": c, "policy": s.opts.Policy.String(), "recordDir": s.opts.RecordDir, "recordMemoryBytes": s.opts.RecordMemory,
 		"timeScale": s.clock.Scale(), "allowWrite": s.opts.AllowWrite, "drainSeconds": s.opts.Drain.Seconds(),
-		"extprocTLS": s.tlsMode(), "maxBodyBytes": s.opts.MaxBody, "maxBodiesBytes": s.opts.MaxBodies,
+		"extprocTLS": s.tlsMode(), "adminAuth": s.opts.Access != nil, "maxBodyBytes": s.opts.MaxBody, "maxBodiesBytes": s.opts.MaxBodies,
 	}
 	if s.kube != nil {
 		out["kube"] = s.kube.shown()

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	crand "crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/certs"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/engine"
@@ -49,6 +51,8 @@ type Server struct {
 	gateway   *gateway.Gateway
 	extproc   *extprocServer // nil without an address
 	health    *health
+	certs     *certs.Files            // nil without files
+	current   func() *tls.Certificate // of all listeners; nil: nobody has asked for it yet
 	watcher   *engine.Watcher
 	feeds     *kvfeed.Feeds // nil without KV events
 	fleet     *sim.Fleet    // nil without --sim
@@ -238,7 +242,11 @@ func (s *Server) buildServers() error {
 	metrics.Handle("GET /metrics", s.metrics.Handler(s.log))
 	s.add("gateway", s.gateway.Server(), s.listeners.gateway)
 	s.add("reports", s.plainServer(s.reportsHandler()), s.listeners.report)
-	s.add("admin", s.plainServer(s.adminHandler()), s.listeners.admin)
+	admin, err := s.adminServer()
+	if err != nil {
+		return err
+	}
+	s.add("admin", admin, s.listeners.admin)
 	s.add("metrics", s.plainServer(metrics), s.listeners.metrics)
 	health := s.plainServer(s.health.handler())
 	health.Protocols = new(http.Protocols)
@@ -246,6 +254,14 @@ func (s *Server) buildServers() error {
 	health.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	s.add("health", health, s.listeners.health)
 	return nil
+}
+
+// serve serves until the server is closed.
+func (n *namedServer) serve() error {
+	if n.server.TLSConfig != nil {
+		return n.server.ServeTLS(n.listener, "", "")
+	}
+	return n.server.Serve(n.listener)
 }
 
 func (s *Server) add(name string, server *http.Server, ln *counted) {

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -23,8 +22,7 @@ type extprocServer struct {
 	service  *extproc.Server
 	server   *grpc.Server
 	listener *counted
-	tls      *serverTLS   // nil without TLS
-	certs    *certs.Files // nil without files
+	tls      *serverTLS // nil without TLS
 
 	endWatches context.CancelFunc
 	stopped    chan struct{} // closed when every stream has ended by itself
@@ -65,44 +63,17 @@ func (s *Server) buildExtproc() (err error) {
 	return s.registerExtproc()
 }
 
-// secure chooses the listener's credentials: of two files, made now, or none.
+// secure chooses the listener's credentials.
 func (s *Server) secure(e *extprocServer) (credentials.TransportCredentials, error) {
-	var current func() *tls.Certificate
-	switch s.tlsMode() {
-	case tlsPlaintext:
+	if s.opts.TLS.Plaintext {
 		return insecure.NewCredentials(), nil
-	case tlsFiles:
-		files, err := certs.Open(s.opts.TLS.CertFile, s.opts.TLS.KeyFile, s.log)
-		if err != nil {
-			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
-		}
-		e.certs, current = files, files.Certificate
-	default:
-		own, err := certs.SelfSigned()
-		if err != nil {
-			return nil, err
-		}
-		current = func() *tls.Certificate { return own }
+	}
+	current, err := s.certificate()
+	if err != nil {
+		return nil, err
 	}
 	e.tls = &serverTLS{config: certs.Config(current), logger: s.log}
 	return e.tls, nil
-}
-
-// How the ext_proc listener speaks, as the admin API shows it.
-const (
-	tlsSelfSigned = "self-signed"
-	tlsFiles      = "files"
-	tlsPlaintext  = "plaintext"
-)
-
-func (s *Server) tlsMode() string {
-	switch {
-	case s.opts.TLS.Plaintext:
-		return tlsPlaintext
-	case s.opts.TLS.CertFile != "":
-		return tlsFiles
-	}
-	return tlsSelfSigned
 }
 
 // serve serves until the server is stopped.

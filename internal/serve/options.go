@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
@@ -47,6 +48,9 @@ type Options struct {
 	MaxBody   int64 // bytes of the largest request body
 	MaxBodies int64 // bytes of all bodies in flight, of the gateway and of ext_proc each
 	TLS       TLS   // of ext_proc
+	// Access says who may use the admin API, which is spoken over TLS then; nil =
+	// everybody who can reach it.
+	Access admin.Access
 
 	Logger *slog.Logger
 	Level  *slog.LevelVar
@@ -54,8 +58,8 @@ type Options struct {
 	Ready func(Addresses)
 }
 
-// TLS says how ext_proc is spoken; the zero value is TLS with a certificate that
-// is made at the start.
+// TLS says how ext_proc is spoken, and with which certificate the admin API; the zero
+// value is TLS with a certificate that is made at the start.
 type TLS struct {
 	CertFile, KeyFile string // in PEM form, followed
 	Plaintext         bool   // no TLS

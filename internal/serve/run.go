@@ -60,7 +60,7 @@ func (s *Server) start(ctx context.Context, g *errgroup.Group) {
 	s.watch.Look() // so that there is something to show
 	for _, n := range s.servers {
 		g.Go(func() error {
-			if err := n.server.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := n.serve(); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("%s server: %w", n.name, err)
 			}
 			return nil
@@ -72,9 +72,9 @@ func (s *Server) start(ctx context.Context, g *errgroup.Group) {
 	}
 	if s.extproc != nil {
 		g.Go(s.extproc.serve)
-		if s.extproc.certs != nil {
-			runners = append(runners, s.extproc.certs.Run)
-		}
+	}
+	if s.certs != nil {
+		runners = append(runners, s.certs.Run)
 	}
 	if s.fleet != nil {
 		runners = append(runners, s.fleet.Run)
