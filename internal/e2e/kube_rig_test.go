@@ -51,16 +51,23 @@ models:
 intervals: {scrapeMs: 500, probeMs: 600000}
 `
 
-// buildKube starts n engines that each serve on so many ports, and a picker with the
-// rights that `eppctl manifests` gives it. The pool is on the first port.
+// buildKube starts n engines that each serve on so many ports, and applies a pool on
+// the first port, and the rights that `eppctl manifests` gives to its picker.
 func buildKube(t *testing.T, c *cluster.Cluster, n, ports int) *kubeRig {
+	t.Helper()
+	k := newKubeRig(t, c, n, ports)
+	c.Apply(manifests(t, poolName, "-n", c.Namespace, "-l", "app=engine", "--target-port", fmt.Sprint(k.ports[0]),
+		"--only", "InferencePool,ServiceAccount,Role,RoleBinding"))
+	return k
+}
+
+// newKubeRig starts the engines alone.
+func newKubeRig(t *testing.T, c *cluster.Cluster, n, ports int) *kubeRig {
 	t.Helper()
 	k := &kubeRig{t: t, cluster: c, fleet: newFleet(t, 0), fit: map[string]bool{}, left: map[string]time.Time{}}
 	for range ports {
 		k.ports = append(k.ports, k.listen(n))
 	}
-	c.Apply(manifests(t, poolName, "-n", c.Namespace, "-l", "app=engine", "--target-port", fmt.Sprint(k.ports[0]),
-		"--only", "InferencePool,ServiceAccount,Role,RoleBinding"))
 	return k
 }
 
@@ -118,10 +125,15 @@ func (k *kubeRig) listen(n int) int {
 	return 0
 }
 
-// start starts the picker.
+// start starts the picker, with the rights of its account.
 func (k *kubeRig) start(flags ...string) {
 	k.t.Helper()
-	kubeconfig := k.cluster.Kubeconfig(k.cluster.Token(poolName + "-epp"))
+	k.startAs(k.cluster.Token(poolName+"-epp"), flags...)
+}
+
+func (k *kubeRig) startAs(token string, flags ...string) {
+	k.t.Helper()
+	kubeconfig := k.cluster.Kubeconfig(token)
 	k.picker = serve(k.t, kubeConfig, "127.0.0.1:0",
 		append([]string{"--plaintext", "--pool", k.cluster.Namespace + "/" + poolName, "--kubeconfig", kubeconfig}, flags...)...)
 	k.gateway = newGateway(k.t, k.picker.at.Extproc)
