@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/e2e/cluster"
 )
 
@@ -141,20 +144,35 @@ func TestKubeCommandsFindThePicker(t *testing.T) {
 	l.replica("chat-epp-1", "eppctl", one)
 	l.replica("chat-epp-2", "eppctl", two)
 	ns := l.cluster.Namespace
-	l.says([]string{"explain", "asked-one"}, "replay: identical", "pickers chat-epp-1, chat-epp-2 of pool "+ns+"/chat (context e2e, port-forward)")
+	l.says([]string{"explain", "asked-one", "--context", "e2e"}, "replay: identical", "pickers chat-epp-1, chat-epp-2 of pool "+ns+"/chat (context e2e, port-forward)")
 	l.says([]string{"explain", "asked-two", "--pool", "chat"}, "replay: identical")
 	l.says([]string{"decisions", "--pool", ns + "/chat"}, "asked-one", "asked-two")
 	l.says([]string{"top", "--once", "-n", ns}, "sim-0", "sim-1", "picker chat-epp-1 of pool "+ns+"/chat")
-	l.says([]string{"metrics"}, "chat-epp-1, chat-epp-2", "2 decisions")
-	l.says([]string{"drain", "sim-0"}, "pod sim-0 drained")
+	l.says([]string{"metrics", "-n", ns}, "chat-epp-1, chat-epp-2", "2 decisions")
+	l.says([]string{"pools", "-n", ns, "--no-headers"}, "chat  eppctl  –  2/2  0/0  8000", "down: it selects no pod")
+	l.says([]string{"drain", "sim-0", "--pool", "chat"}, "pod sim-0 drained")
 	for _, p := range []*picker{one, two} {
 		pods, err := p.admin.Pods(t.Context())
 		if err != nil || pods.Items[0].State == "ready" {
 			t.Errorf("not drained at both replicas: %+v, %v", pods, err)
 		}
 	}
-	l.says([]string{"__complete", "explain", "asked-"}, "asked-one")
+	l.says([]string{"__complete", "explain", "-n", ns, "asked-"}, "asked-one")
 	l.says([]string{"__complete", "explain", "--pool", ""}, "chat")
+}
+
+// Where nobody answers on this host, the current context's cluster is meant.
+func TestKubeContextIsTheDefault(t *testing.T) {
+	if conn, err := net.Dial("tcp", admin.DefaultServer); err == nil {
+		conn.Close()
+		t.Skip("somebody answers at " + admin.DefaultServer)
+	}
+	l := newLaptop(t, "create, get")
+	one := simulated(t)
+	ask(t, one, "asked-one")
+	l.replica("chat-epp-1", "eppctl", one)
+	l.says([]string{"explain", "latest"}, "asked-one", "picker chat-epp-1 of pool "+l.cluster.Namespace+"/chat")
+	l.says([]string{"top", "--once"}, "sim-0", "picker chat-epp-1 of pool "+l.cluster.Namespace+"/chat")
 }
 
 // A watch goes on with the replica that comes in place of another.
@@ -163,7 +181,7 @@ func TestKubeWatchSurvivesItsPicker(t *testing.T) {
 	one, two := simulated(t), simulated(t)
 	ask(t, one, "before")
 	l.replica("chat-epp-1", "eppctl", one)
-	seen := l.watch("decisions", "--watch", "--interval", "100ms", "-o", "name")
+	seen := l.watch("decisions", "--pool", "chat", "--watch", "--interval", "100ms", "-o", "name")
 	seen.until("before")
 	one.end(syscall.SIGTERM)
 	l.cluster.Delete(cluster.PodRef("chat-epp-1"))
@@ -178,7 +196,7 @@ func TestKubePickerRestarts(t *testing.T) {
 	l := newLaptop(t, "create, get")
 	one := simulated(t)
 	l.replica("chat-epp-1", "eppctl", one)
-	seen := l.watch("top", "--watch", "--interval", "200ms", "-o", "jsonl")
+	seen := l.watch("top", "--pool", "chat", "--watch", "--interval", "200ms", "-o", "jsonl")
 	seen.until(`"sim-0"`)
 	l.cluster.Forward("chat-epp-1", 9091, "")
 	one.end(syscall.SIGTERM)
@@ -233,18 +251,41 @@ func TestKubeLogOfLLMD(t *testing.T) {
 	for _, line := range all {
 		log.Print(line)
 	}
-	l.says([]string{"explain", "latest"}, "llm-d's picker chat-epp-1 of pool "+l.cluster.Namespace+"/chat (context e2e, log)", "replay: identical")
-	out, complaints, status := l.eppctl("decisions", "-o", "name")
+	l.says([]string{"explain", "latest", "--pool", "chat"}, "llm-d's picker chat-epp-1 of pool "+l.cluster.Namespace+"/chat (context e2e, log)", "replay: identical")
+	out, complaints, status := l.eppctl("decisions", "--pool", "chat", "-o", "name")
 	ids := strings.Fields(out)
 	if status != 0 || len(ids) < 10 {
 		t.Fatalf("%d decisions, status %d\n%s", len(ids), status, complaints)
 	}
-	seen := l.watch("decisions", "--watch", "--limit", "1", "-o", "name")
+	seen := l.watch("decisions", "--pool", "chat", "--watch", "--limit", "1", "-o", "name")
 	seen.until(ids[0])
 	for _, line := range all { // the same again, by another process an hour later
 		log.Print(later(t, line))
 	}
 	seen.until(ids[0])
+}
+
+// What llm-d's picker and the engines count is read from their pages.
+func TestKubeMetricsOfLLMD(t *testing.T) {
+	l := newLaptop(t, "create, get")
+	l.replica("chat-epp-1", "llm-d-inference-scheduler", nil)
+	l.cluster.Forward("chat-epp-1", 9090, page(t, "llmd-v0.10.0.txt.gz"))
+	l.cluster.Pod(cluster.Pod{Name: "vllm-sim-0", IP: "127.0.0.3", Labels: map[string]string{"app": "engine"}})
+	l.cluster.Forward("vllm-sim-0", 8000, page(t, "vllm-idle.txt.gz"))
+	l.says([]string{"metrics", "--pool", "chat"}, "llm-d's picker chat-epp-1", "llm-d since the start", "http://chat-epp-1:9090/metrics")
+	l.says([]string{"top", "--once", "--interval", "100ms", "--pool", "chat"}, "llm-d's picker chat-epp-1", "vllm-sim-0", "vllm-sim-1")
+}
+
+// page is the address of a metrics page that was saved.
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text := strings.Join(packed(t, filepath.Join("../../testdata/metrics", name)), "\n") + "\n"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
 }
 
 func TestKubeLogTellsTooLittle(t *testing.T) {
@@ -262,7 +303,13 @@ func TestKubeLogTellsTooLittle(t *testing.T) {
 // llmdLog are the lines of a log that llm-d's picker wrote.
 func llmdLog(t *testing.T, name string) []string {
 	t.Helper()
-	file, err := os.Open(filepath.Join("../llmdlog/testdata", name))
+	return packed(t, filepath.Join("../llmdlog/testdata", name))
+}
+
+// packed are the lines of a file that gzip made.
+func packed(t *testing.T, name string) []string {
+	t.Helper()
+	file, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
