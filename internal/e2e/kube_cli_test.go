@@ -273,7 +273,7 @@ func TestKubeMetricsOfLLMD(t *testing.T) {
 	l.cluster.Pod(cluster.Pod{Name: "vllm-sim-0", IP: "127.0.0.3", Labels: map[string]string{"app": "engine"}})
 	l.cluster.Forward("vllm-sim-0", 8000, page(t, "vllm-idle.txt.gz"))
 	l.says([]string{"metrics", "--pool", "chat"}, "llm-d's picker chat-epp-1", "llm-d since the start", "http://chat-epp-1:9090/metrics")
-	l.says([]string{"top", "--once", "--interval", "100ms", "--pool", "chat"}, "llm-d's picker chat-epp-1", "vllm-sim-0", "vllm-sim-1")
+	l.says([]string{"top", "--once", "--pool", "chat"}, "llm-d's picker chat-epp-1", "vllm-sim-0", "vllm-sim-1")
 }
 
 // page is the address of a metrics page that was saved.
