@@ -69,10 +69,17 @@ func (p *Pool) Set(members []Member) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, m := range members {
-		p.admit(m, fresh[m.key()], addresses[m.key()])
+	p.roster++
+	for i := range members {
+		m := &members[i]
+		if e := p.byKey[m.key()]; e == nil || !m.same(&e.member) {
+			p.admit(*m, fresh[m.key()], addresses[m.key()])
+			p.changeFeeds()
+		}
 	}
-	p.arrange()
+	if len(fresh) > 0 {
+		p.arrange()
+	}
 	return nil
 }
 
@@ -214,6 +221,13 @@ func (p *Pool) admit(m Member, at places, addresses []string) {
 	e.base = score.NewPod(m.Name, m.Address)
 	e.base.Labels, e.base.Annotations = m.Labels, m.Annotations
 	e.arrange(p.now(), p.cfg.Limits)
+}
+
+// same reports whether nothing about a member has changed.
+func (m *Member) same(o *Member) bool {
+	return m.key() == o.key() && m.URL == o.URL && m.NotReady == o.NotReady && m.Terminating == o.Terminating && m.Drained == o.Drained &&
+		m.PrefillOnly == o.PrefillOnly && m.MaxRunning == o.MaxRunning && m.Engine == o.Engine && m.GPUURL == o.GPUURL && m.Events == o.Events &&
+		m.Replay == o.Replay && m.Pool == o.Pool && m.Instance == o.Instance && maps.Equal(m.Labels, o.Labels) && maps.Equal(m.Annotations, o.Annotations)
 }
 
 // forget drops everything that was learned of an endpoint but its requests: a
