@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/eppctl/eppctl/internal/e2e/cluster"
@@ -36,6 +37,7 @@ func TestKubePoolChanges(t *testing.T) {
 		{"the pool is deleted and made again", remakesPool},
 		{"the API server is away", losesServer},
 		{"the watch has expired", expires},
+		{"a picker starts before the API server", startsFirst},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(t, k, traffic) }) {
 			t.FailNow() // the next would stumble over it
@@ -221,6 +223,10 @@ func losesServer(t *testing.T, k *kubeRig, traffic *background) {
 	k.cluster.KillAPIServer()
 	before := traffic.sent.Load()
 	until(t, "requests went on without the API server", func() bool { return traffic.sent.Load() > before+100 })
+	until(t, "the picker says that it is away", func() bool { return strings.Contains(k.picker.output(), "the last known pods stand") })
+	if status, why := k.readyz(t); status != http.StatusOK {
+		t.Errorf("without the API server /readyz is %d: %s", status, why)
+	}
 	k.settle(t)
 	k.cluster.StartAPIServer()
 	k.cluster.Delete(cluster.PodRef("loading"))
@@ -237,4 +243,29 @@ func expires(t *testing.T, k *kubeRig, _ *background) {
 	k.forbid(k.at(10))
 	k.pod("latest", 11)
 	k.settle(t)
+}
+
+// A picker that knows nothing yet waits, and says what for.
+func startsFirst(t *testing.T, k *kubeRig, traffic *background) {
+	token := k.cluster.Token(poolName + "-epp")
+	traffic.end()
+	k.cluster.KillAPIServer()
+	k.begin(token)
+	until(t, "the picker says what it waits for", func() bool {
+		return strings.Contains(k.picker.output(), "not ready") && strings.Contains(k.picker.output(), "connection refused")
+	})
+	k.cluster.StartAPIServer()
+	k.await()
+	k.settle(t)
+}
+
+// readyz is what the picker says of its readiness.
+func (k *kubeRig) readyz(t *testing.T) (status int, why string) {
+	t.Helper()
+	res, err := http.Get("http://" + k.picker.at.Health + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := read(res, nil)
+	return a.status, string(a.body)
 }

@@ -133,9 +133,21 @@ func (k *kubeRig) start(flags ...string) {
 
 func (k *kubeRig) startAs(token string, flags ...string) {
 	k.t.Helper()
-	kubeconfig := k.cluster.Kubeconfig(token)
-	k.picker = serve(k.t, kubeConfig, "127.0.0.1:0",
-		append([]string{"--plaintext", "--pool", k.cluster.Namespace + "/" + poolName, "--kubeconfig", kubeconfig}, flags...)...)
+	k.begin(token, flags...)
+	k.await()
+}
+
+// begin starts the picker and does not wait for it.
+func (k *kubeRig) begin(token string, flags ...string) {
+	k.t.Helper()
+	k.picker = begin(k.t, kubeConfig, "127.0.0.1:0", append([]string{
+		"--plaintext", "--pool", k.cluster.Namespace + "/" + poolName, "--kubeconfig", k.cluster.Kubeconfig(token),
+	}, flags...)...)
+}
+
+func (k *kubeRig) await() {
+	k.t.Helper()
+	k.picker.await()
 	k.gateway = newGateway(k.t, k.picker.at.Extproc)
 	p := k.picker
 	k.t.Cleanup(func() {

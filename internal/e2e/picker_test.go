@@ -20,6 +20,7 @@ import (
 type picker struct {
 	*process
 	t     *testing.T
+	file  string // that says where it listens
 	at    addresses
 	admin *admin.Client
 }
@@ -56,6 +57,14 @@ func startPicker(t *testing.T, f *fleet, config, extproc string, flags ...string
 // extproc is where it listens for Envoy.
 func serve(t *testing.T, config, extproc string, flags ...string) *picker {
 	t.Helper()
+	p := begin(t, config, extproc, flags...)
+	p.await()
+	return p
+}
+
+// begin is serve that returns at once.
+func begin(t *testing.T, config, extproc string, flags ...string) *picker {
+	t.Helper()
 	dir := t.TempDir()
 	configFile, file := filepath.Join(dir, "eppctl.yaml"), filepath.Join(dir, "addresses.json")
 	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
@@ -66,23 +75,27 @@ func serve(t *testing.T, config, extproc string, flags ...string) *picker {
 		"serve", "--config", configFile, "--addr-file", file, "--extproc-addr", extproc,
 		"--gateway-addr", anyPort, "--health-addr", anyPort, "--metrics-addr", anyPort, "--admin-addr", anyPort, "--log-level", "warn",
 	}
-	p := &picker{t: t, process: launch(t, "eppctl serve", nil, program(t), append(args, flags...)...)}
-	until(t, "the picker is ready", func() bool {
+	return &picker{t: t, file: file, process: launch(t, "eppctl serve", nil, program(t), append(args, flags...)...)}
+}
+
+// await waits until requests are welcome.
+func (p *picker) await() {
+	p.t.Helper()
+	until(p.t, "the picker is ready", func() bool {
 		if err := p.alive(); err != nil {
-			t.Fatal(err)
+			p.t.Fatal(err)
 		}
-		raw, err := os.ReadFile(file)
+		raw, err := os.ReadFile(p.file)
 		return err == nil && json.Unmarshal(raw, &p.at) == nil
 	})
 	if p.at.Extproc == "" {
-		t.Fatalf("no ext_proc address in %s", file)
+		p.t.Fatalf("no ext_proc address in %s", p.file)
 	}
 	var err error
 	if p.admin, err = admin.NewClient(p.at.Admin, admin.ClientOptions{}); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	t.Cleanup(p.admin.Close)
-	return p
+	p.t.Cleanup(p.admin.Close)
 }
 
 // lookUp is the decision about a request, nil when there is none.
