@@ -31,19 +31,25 @@ const (
 
 // poolFlags say which pool's picker is meant, in which cluster.
 type poolFlags struct {
-	pool    string
-	cluster clusterFlags
+	pool      string
+	tokenFile string
+	cluster   clusterFlags
 }
 
 func (f *poolFlags) register(c *cobra.Command) {
 	flagGroup(c, clusterHeading, func(fs *pflag.FlagSet) {
 		fs.StringVar(&f.pool, "pool", "", "ask the picker of this InferencePool: `[NAMESPACE/]NAME` (default: the only one of the namespace)")
+		fs.StringVar(&f.tokenFile, adminTokenFlag, "", "show the bearer token in this `FILE` to a picker that serves its admin API with --admin-auth")
 		f.cluster.register(fs)
 	})
 	_ = c.Flags().SetAnnotation("pool", noVariableKey, []string{"true"}) // EPPCTL_POOL is of a picker itself
 	_ = c.RegisterFlagCompletionFunc("pool", f.completePool)
 	f.cluster.completions(c)
 }
+
+// adminTokenFlag names the flag with the token for pickers. It is none of the
+// kubeconfig's: that is shown to nobody but the API server.
+const adminTokenFlag = "admin-token-file"
 
 // given reports whether a cluster is asked for.
 func (f *poolFlags) given() bool {
@@ -100,11 +106,15 @@ func (f *poolFlags) find(ctx context.Context) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	token, err := readToken(adminTokenFlag, f.tokenFile)
+	if err != nil {
+		return nil, err
+	}
 	picker, err := cluster.FindPicker(ctx, name)
 	if err != nil {
 		return nil, stepError(err)
 	}
-	return newFleet(ctx, cluster, picker)
+	return newFleet(ctx, cluster, picker, token)
 }
 
 // connect finds the cluster. Nothing is asked of it yet.
@@ -149,14 +159,15 @@ type fleet struct {
 	cluster   *kube.Cluster
 	picker    *kube.Picker
 	kind      kube.PickerKind
+	token     string // for the admin API of a picker that wants one
 	tunnel    *kube.Tunnel
 	transport http.RoundTripper
 }
 
 // newFleet makes the way to the replicas. When their pods don't tell whose picker they
 // run, they are asked.
-func newFleet(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker) (*fleet, error) {
-	f := &fleet{cluster: cluster, picker: picker, kind: picker.Kind}
+func newFleet(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker, token string) (*fleet, error) {
+	f := &fleet{cluster: cluster, picker: picker, kind: picker.Kind, token: token}
 	f.tunnel = cluster.NewTunnel(picker.Pool.Namespace, f.resolve)
 	f.transport = f.tunnel.Transport()
 	if f.kind != kube.KindUnknown {
@@ -174,7 +185,7 @@ func (f *fleet) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
 	defer cancel()
 	pod := f.picker.Running()[0]
-	client, err := admin.NewClient(address(pod.Name, pod.AdminPort), admin.ClientOptions{Transport: f.transport})
+	client, err := f.client(pod.Name, pod)
 	if err != nil {
 		return err
 	}
@@ -230,11 +241,20 @@ func metricsAddress(pod kube.PickerPod) string {
 	return address(pod.Name, pod.MetricsPort) + "/metrics"
 }
 
+// client is of the admin API at a host that is like a pod.
+func (f *fleet) client(host string, like kube.PickerPod) (*admin.Client, error) {
+	opts, base := admin.ClientOptions{Transport: f.transport}, address(host, like.AdminPort)
+	if like.AdminAuth {
+		opts.Token, base = f.token, strings.Replace(base, "http:", "https:", 1)
+	}
+	return admin.NewClient(base, opts)
+}
+
 // clients are of the admin APIs of all replicas that run.
 func (f *fleet) clients() ([]*admin.Client, error) {
 	var clients []*admin.Client
 	for _, pod := range f.picker.Running() {
-		client, err := admin.NewClient(address(pod.Name, pod.AdminPort), admin.ClientOptions{Transport: f.transport})
+		client, err := f.client(pod.Name, pod)
 		if err != nil {
 			return nil, err
 		}

@@ -136,7 +136,7 @@ func (f *metricsFlags) run(c *cobra.Command, s *cli.Streams, args []string) erro
 	if len(f.files) > 0 {
 		return f.runFiles(s, out)
 	}
-	token, err := readToken(f.tokenFile)
+	token, err := readToken("token-file", f.tokenFile)
 	if err != nil {
 		return err
 	}

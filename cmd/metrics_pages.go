@@ -145,23 +145,24 @@ func isLoopback(host string) bool {
 // maxToken bounds a file with a token, in bytes.
 const maxToken = 64 << 10
 
-// readToken reads the token that is sent, none for no file. It stands in no error.
-func readToken(name string) (string, error) {
+// readToken reads the token that is sent from the file of a flag, none for no file. It
+// stands in no error.
+func readToken(flag, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return "", cli.WithHint(fmt.Errorf("--token-file: %w", err), cli.ExitUsage, "make one: kubectl create token SERVICE-ACCOUNT > FILE")
+		return "", cli.WithHint(fmt.Errorf("--%s: %w", flag, err), cli.ExitUsage, "make one: kubectl create token SERVICE-ACCOUNT > FILE")
 	}
 	defer file.Close()
 	raw, err := io.ReadAll(io.LimitReader(file, maxToken))
 	if err != nil {
-		return "", cli.WithHint(fmt.Errorf("--token-file: %w", err), cli.ExitUsage, "")
+		return "", cli.WithHint(fmt.Errorf("--%s: %w", flag, err), cli.ExitUsage, "")
 	}
 	token := strings.TrimSpace(string(raw))
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", cli.WithHint(fmt.Errorf("--token-file: %s holds no token, which is one word", name), cli.ExitUsage, "")
+		return "", cli.WithHint(fmt.Errorf("--%s: %s holds no token, which is one word", flag, name), cli.ExitUsage, "")
 	}
 	return token, nil
 }

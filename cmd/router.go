@@ -69,9 +69,13 @@ func (f *poolFlags) pickers(ctx context.Context, s *cli.Streams, servers []strin
 	if len(servers) == 0 {
 		servers = []string{""} // wherever one is
 	}
+	token, err := readToken(adminTokenFlag, f.tokenFile)
+	if err != nil {
+		return nil, err
+	}
 	found := new(pickers)
 	for _, server := range servers {
-		client, err := byAddress(ctx, s, strings.TrimSpace(server), len(servers) > 1, quiet)
+		client, err := byAddress(ctx, s, strings.TrimSpace(server), token, len(servers) > 1, quiet)
 		if down, ok := errors.AsType[*admin.UnreachableError](err); ok && !named {
 			return f.fallback(ctx, s, down, quiet)
 		}
@@ -85,7 +89,7 @@ func (f *poolFlags) pickers(ctx context.Context, s *cli.Streams, servers []strin
 }
 
 // byAddress makes a client of the picker at an address.
-func byAddress(ctx context.Context, s *cli.Streams, server string, several, quiet bool) (*admin.Client, error) {
+func byAddress(ctx context.Context, s *cli.Streams, server, token string, several, quiet bool) (*admin.Client, error) {
 	if several && server == "" {
 		return nil, cli.WithHint(errors.New("--server: an address is empty"), cli.ExitUsage, "give them as host:port,host:port")
 	}
@@ -93,7 +97,7 @@ func byAddress(ctx context.Context, s *cli.Streams, server string, several, quie
 	if err != nil {
 		return nil, err
 	}
-	client, err := admin.NewClient(where.Server, admin.ClientOptions{})
+	client, err := admin.NewClient(where.Server, admin.ClientOptions{Token: token})
 	if err != nil {
 		return nil, cli.WithHint(err, cli.ExitUsage, "give --server as host:port or as a URL")
 	}

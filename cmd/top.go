@@ -265,7 +265,11 @@ func (f *topFlags) openLive(ctx context.Context, s *cli.Streams) (*topSource, er
 	} else if err != nil {
 		return nil, clientError(err)
 	}
-	client, err := admin.NewClient(where.Server, admin.ClientOptions{})
+	token, err := readToken(adminTokenFlag, f.in.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	client, err := admin.NewClient(where.Server, admin.ClientOptions{Token: token})
 	if err != nil {
 		return nil, cli.WithHint(err, cli.ExitUsage, "give --server as host:port or as a URL")
 	}

@@ -66,7 +66,7 @@ func (f *fleet) followed() []kube.PickerPod {
 
 // followFleet follows the best replica, whichever it is at the time.
 func followFleet(f *fleet) (*topSource, error) {
-	client, err := admin.NewClient(address(f.picker.Service, f.picker.Running()[0].AdminPort), admin.ClientOptions{Transport: f.transport})
+	client, err := f.client(f.picker.Service, f.picker.Running()[0])
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func followFleet(f *fleet) (*topSource, error) {
 func (f *topFlags) patrolFleet(ctx context.Context, s *cli.Streams, fleet *fleet) (*topSource, error) {
 	cfg := patrol.Config{Clock: clock.Wall{}, Pickers: fleet.pages(), Transport: fleet.transport}
 	var err error
-	if cfg.Token, err = readToken(f.tokenFile); err != nil {
+	if cfg.Token, err = readToken("token-file", f.tokenFile); err != nil {
 		return nil, err
 	}
 	if cfg.Engines, err = fleet.engines(ctx); err != nil {

@@ -54,7 +54,7 @@ func (f *topFlags) openPatrol(c clock.Clock) (*topSource, error) {
 		return nil, err
 	}
 	var err error
-	if cfg.Token, err = readToken(f.tokenFile); err != nil {
+	if cfg.Token, err = readToken("token-file", f.tokenFile); err != nil {
 		return nil, err
 	}
 	p := patrol.New(cfg)

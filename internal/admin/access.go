@@ -40,7 +40,7 @@ func (s *server) authorize(w http.ResponseWriter, r *http.Request) error {
 		if token != "" {
 			message = "the cluster does not know the token, or it has expired"
 		}
-		return fail(http.StatusUnauthorized, CodeUnauthorized, message).hint("give --token, for example that of 'kubectl create token SERVICEACCOUNT'")
+		return fail(http.StatusUnauthorized, CodeUnauthorized, message).hint("give --admin-token-file FILE, for example with that of 'kubectl create token SERVICEACCOUNT > FILE'")
 	case !allowed:
 		return fail(http.StatusForbidden, CodeForbidden, quoted(user)+" may not "+verb(r)+" "+quoted(r.URL.Path)).
 			hint("a ClusterRole must allow it: kubectl create clusterrole eppctl-admin --verb=" + verb(r) + " --non-resource-url='/v1/*', and a ClusterRoleBinding give it to that user")

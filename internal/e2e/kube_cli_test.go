@@ -375,3 +375,45 @@ func (o *output) until(text string) {
 		}
 	}
 }
+
+// guarded is a replica that asks the cluster who may use its admin API.
+const guarded = `
+apiVersion: v1
+kind: Pod
+metadata: {name: chat-epp-1, labels: {app: chat-epp}}
+spec: {nodeName: node, containers: [{name: picker, image: eppctl, args: [serve, --admin-auth]}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: %[1]s-reader}
+rules: [{nonResourceURLs: ["/v1/*"], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: %[1]s-reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s-reader}
+subjects: [{kind: ServiceAccount, name: viewer, namespace: %[1]s}]
+`
+
+// A picker that asks who somebody is gets the token that was meant for it, and no other.
+func TestKubeTokenForThePicker(t *testing.T) {
+	l := newLaptop(t, "create, get")
+	c := l.cluster
+	c.Apply(manifests(t, poolName, "-n", c.Namespace, "-l", "app=engine", "--admin-auth",
+		"--only", "ServiceAccount,Role,RoleBinding,ClusterRole,ClusterRoleBinding"))
+	c.Apply(fmt.Sprintf(guarded, c.Namespace))
+	c.Run("chat-epp-1", "127.0.0.2")
+	p := serve(t, kubeConfig, "127.0.0.1:0", "--plaintext", "--pool", c.Namespace+"/"+poolName, "--admin-auth",
+		"--kubeconfig", c.Kubeconfig(c.Token(poolName+"-epp")))
+	c.Forward("chat-epp-1", 9091, p.at.Admin)
+	_, complaints, status := l.eppctl("decisions", "--pool", poolName)
+	if status == 0 || !strings.Contains(complaints, "a bearer token is needed") || !strings.Contains(complaints, "--admin-token-file") {
+		t.Errorf("without a token: status %d\n%s", status, complaints)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(c.Token("viewer")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.says([]string{"decisions", "--pool", poolName, "--admin-token-file", file}, "no decisions match")
+	l.says([]string{"top", "--once", "--pool", poolName, "--admin-token-file", file}, "picker chat-epp-1 of pool "+c.Namespace+"/"+poolName)
+}

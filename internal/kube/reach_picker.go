@@ -51,6 +51,7 @@ type PickerPod struct {
 	Restarted              bool
 	Elects                 bool // one replica of several leads, the others stand by and are not ready
 	AdminPort, MetricsPort int
+	AdminAuth              bool // the admin API is served over TLS, to whom the cluster allows it
 }
 
 // Running are the pods that can be asked.
@@ -198,6 +199,8 @@ func pickerPod(pod *corev1.Pod, port *Port) PickerPod {
 		Name: pod.Name, Container: c.Name, Kind: kindOf(pod, c), Version: imageVersion(c.Image),
 		AdminPort: portOf(c, "admin", "admin-addr", defaultAdminPort), MetricsPort: portOf(c, "metrics", "metrics-addr", defaultMetricsPort),
 	}
+	out.AdminAuth = slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "https-admin" }) ||
+		slices.ContainsFunc(slices.Concat(c.Command, c.Args), func(arg string) bool { return arg == "--admin-auth" || arg == "--admin-auth=true" })
 	if n, ok := argument(c, "metrics-port"); ok { // llm-d's
 		out.MetricsPort = number(n, out.MetricsPort)
 	}
