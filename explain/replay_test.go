@@ -48,6 +48,7 @@ func drawScene(t *rapid.T) scene {
 		p.Cache, p.Utilization = drawReading(t, 300), drawReading(t, 1.2)
 		p.Waiting, p.Health = drawReading(t, 24), drawReading(t, 1.1)
 		p.Pending = rapid.IntRange(0, 9).Draw(t, "pending")
+		p.PeerPending = max(0, rapid.IntRange(-9, 9).Draw(t, "peerPending"))
 		p.Excluded = score.Reason(rapid.IntRange(0, 25).Draw(t, "reason"))
 		if p.Excluded > score.ModelNotServed {
 			p.Excluded = score.Eligible

@@ -62,6 +62,7 @@ func (g draw) pod(i, blocks int) score.PodState {
 	p.Health = g.reading(11)
 	p.Health.Value /= 10
 	p.Pending = rapid.IntRange(0, 4).Draw(g.t, "pending")
+	p.PeerPending = max(0, rapid.IntRange(-4, 4).Draw(g.t, "peerPending"))
 	p.AdapterState = g.state()
 	if rapid.Bool().Draw(g.t, "loaded") {
 		p.Adapters = []string{"de", "fr"}

@@ -110,7 +110,7 @@ func TestOnlyKnownInputsExclude(t *testing.T) {
 			known := func(reading score.Reading) bool {
 				return reading.State.Usable() && reading.Value >= 0 && !math.IsInf(reading.Value, 0)
 			}
-			depth := float64(p.Pending)
+			depth := float64(p.Pending + p.PeerPending)
 			if known(p.Waiting) {
 				depth += p.Waiting.Value
 			}

@@ -132,6 +132,7 @@ func drawPod(t *rapid.T, i int) score.PodState {
 	p.Excluded = score.Reason(rapid.SampledFrom([]int{0, 0, 0, 0, 1, 2, 3, 4, 5}).Draw(t, "excluded"))
 	p.Cache, p.Utilization = drawReading(t, "cache", 64), drawReading(t, "load", 1)
 	p.Waiting, p.Health = drawReading(t, "waiting", 22), drawReading(t, "health", 1)
+	p.PeerPending = max(0, rapid.IntRange(-20, 25).Draw(t, "peerPending")) // mostly there is none
 	p.Pending, p.InFlight = rapid.IntRange(0, 25).Draw(t, "pending"), rapid.IntRange(0, 1<<33).Draw(t, "inFlight")
 	p.AdapterState = drawState(t)
 	p.Adapters = rapid.SliceOfN(rapid.SampledFrom([]string{"fr", "de", ""}), 0, 3).Draw(t, "adapters")

@@ -245,6 +245,7 @@ func TestReplayNamesTheChangedInput(t *testing.T) {
 		{"waiting", func(r *explain.Record) { second(r).Waiting.Value = flipped(*second(r).Waiting.Value) }},
 		{"waiting", func(r *explain.Record) { second(r).Waiting.State = "clamped" }},
 		{"pending", func(r *explain.Record) { second(r).Pending ^= 1 }},
+		{"pending", func(r *explain.Record) { second(r).PeerPending ^= 1 }},
 		{"inFlight", func(r *explain.Record) { second(r).InFlight ^= 1 }},
 		{"health", func(r *explain.Record) { second(r).Health.Value = flipped(*second(r).Health.Value) }},
 		{"adapters", func(r *explain.Record) { second(r).Adapters.Match = !second(r).Adapters.Match }},
