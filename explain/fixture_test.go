@@ -62,7 +62,7 @@ func (s scene) candidate(i int, r *score.PodResult) explain.Candidate {
 		Load:    explain.RecordInput(p.Utilization, notes[score.Load]),
 		Waiting: explain.RecordInput(p.Waiting, notes[score.QueueDepth]),
 		Health:  explain.RecordInput(p.Health, notes[score.Health]),
-		Pending: p.Pending, InFlight: p.InFlight,
+		Pending: p.Pending, PeerPending: p.PeerPending, InFlight: p.InFlight,
 		Adapters: explain.Adapters{
 			State: p.AdapterState.String(), Match: p.HasAdapter(s.req.Adapter), Loaded: len(p.Adapters),
 			Max: p.MaxAdapters, Detail: notes[score.AdapterMatch],

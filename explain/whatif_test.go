@@ -326,7 +326,7 @@ func TestWhatIfIsWhatTheEngineDecides(t *testing.T) {
 		for i := range in.Pods {
 			p := &in.Pods[i]
 			if v := rapid.IntRange(-9, 30).Draw(t, "queue"); v >= 0 {
-				p.Waiting, p.Pending = score.Read(float64(v), score.SourceManual), 0
+				p.Waiting, p.Pending, p.PeerPending = score.Read(float64(v), score.SourceManual), 0, 0
 				set("pods["+p.Pod+"].queue", itoa(v))
 			}
 			if v := rapid.IntRange(-9, 10).Draw(t, "health"); v >= 0 {
