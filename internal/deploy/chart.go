@@ -107,7 +107,7 @@ func (o *Options) Kustomize() ([]File, error) {
 }
 
 // release matches the version of a release, as Helm takes it too.
-var release = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-rc\.[0-9]+)?$`)
+var release = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$`)
 
 // Helm is a chart whose values are the options. The namespace is the release's.
 func (o *Options) Helm() ([]File, error) {

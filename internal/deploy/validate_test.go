@@ -74,3 +74,14 @@ func TestGoMemoryLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestImage(t *testing.T) {
+	for version, tag := range map[string]string{
+		"v1.2.3": "1.2.3", "1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3-rc.1",
+		"dev": "latest", "": "latest", "v0.0.0-20261130140000-0123456789ab": "latest", "v1.2.3+dirty": "latest",
+	} {
+		if got, want := Image(version), "ghcr.io/eppctl/eppctl:"+tag; got != want {
+			t.Errorf("%q: %s, want %s", version, got, want)
+		}
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/eppctl/eppctl/internal/deploy"
 	"github.com/eppctl/eppctl/internal/e2e/cluster"
 )
@@ -83,6 +85,28 @@ func TestAPIServerInstallsTheManifests(t *testing.T) {
 	c.Get(cluster.PoolRef("chat"), &pool)
 	if ref := pool.Spec.EndpointPickerRef; deployment.Spec.Replicas != 1 || ref.Name != "chat-epp" || ref.Kind != "Service" || ref.FailureMode != "FailOpen" {
 		t.Errorf("%+v, %+v", deployment, pool)
+	}
+}
+
+// The strictest of the Pod Security Standards takes the picker's pods.
+func TestPodsAreRestricted(t *testing.T) {
+	c := cluster.Start(t)
+	c.Patch(cluster.Ref{APIVersion: "v1", Kind: "Namespace", Name: c.Namespace}, `metadata: {labels: {pod-security.kubernetes.io/enforce: restricted}}`)
+	for _, i := range installs[:3] {
+		deployment := objects(t, manifests(t, c.Namespace, i, "--only", "Deployment"))["Deployment chat-epp"]
+		pod := deployment["spec"].(map[string]any)["template"].(map[string]any)
+		pod["apiVersion"], pod["kind"] = "v1", "Pod"
+		pod["metadata"].(map[string]any)["name"] = "chat-epp"
+		text, err := yaml.Marshal(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.DryRun(string(text)); err != nil {
+			t.Errorf("%s: %v", i.name, err)
+		}
+		if c.DryRun(strings.Replace(string(text), "runAsNonRoot: true", "runAsNonRoot: false", 1)) == nil {
+			t.Errorf("%s: a pod that may run as root is taken too, so this test sees nothing", i.name)
+		}
 	}
 }
 
