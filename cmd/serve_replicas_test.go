@@ -19,8 +19,10 @@ func TestReplicaFlags(t *testing.T) {
 		err   string
 	}{
 		{name: "none"},
-		{name: "a service", flags: replicaFlags{peers: []string{"epp-peers", "other:1", "::1", "[::1]:2"}}, token: "t",
-			peers: []string{"epp-peers:9092", "other:1", "[::1]:9092", "[::1]:2"}, named: true},
+		{
+			name: "a service", flags: replicaFlags{peers: []string{"epp-peers", "other:1", "::1", "[::1]:2"}}, token: "t",
+			peers: []string{"epp-peers:9092", "other:1", "[::1]:9092", "[::1]:2"}, named: true,
+		},
 		{name: "no token", flags: replicaFlags{peers: []string{"epp-peers"}}, err: "--peers needs --report-token-file"},
 		{name: "a name", flags: replicaFlags{name: "me"}, named: true},
 		{name: "both", flags: replicaFlags{peers: []string{"epp-peers"}, leaderElect: usualLease}, token: "t", err: "exclude each other"},

@@ -15,6 +15,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/eppctl/eppctl/internal/clock"
 )
 
 // The times of an election, which are those of Kubernetes' own components.
@@ -83,12 +85,12 @@ func newElection(cfg ElectionConfig, l leases) *Election {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Election{cfg: cfg, leases: l, identity: cfg.Name + "_" + uuid.NewString(), origin: time.Now()}
+	return &Election{cfg: cfg, leases: l, identity: cfg.Name + "_" + uuid.NewString(), origin: clock.Wall{}.Now()}
 }
 
 // Leading reports whether this one leads at this moment. It looks at the clock alone,
 // so that a process that was stopped for a while, or hangs in a request, knows at once.
-func (e *Election) Leading() bool { return int64(time.Since(e.origin)) < e.until.Load() }
+func (e *Election) Leading() bool { return int64(clock.Wall{}.Now().Sub(e.origin)) < e.until.Load() }
 
 // Leader is the name of who leads, as far as is known; "" = nobody.
 func (e *Election) Leader() string {
@@ -147,7 +149,7 @@ func (e *Election) attempt(ctx context.Context) error {
 
 // left is how long this one still leads; 0 when it does not.
 func (e *Election) left() time.Duration {
-	return max(0, time.Duration(e.until.Load())-time.Since(e.origin))
+	return max(0, time.Duration(e.until.Load())-clock.Wall{}.Now().Sub(e.origin))
 }
 
 // pause is the time until the next attempt: a retry's, but not beyond the moment at
@@ -157,7 +159,7 @@ func (e *Election) pause() time.Duration {
 		return min(leaseRetry, left)
 	}
 	wait := leaseRetry + rand.N(leaseRetry/5)
-	if over := time.Until(e.changed.Add(lasts(e.seen))); e.seen != nil && over > 0 {
+	if over := e.changed.Add(lasts(e.seen)).Sub((clock.Wall{}).Now()); e.seen != nil && over > 0 {
 		wait = min(wait, over)
 	}
 	return wait
@@ -179,7 +181,7 @@ func (e *Election) try(ctx context.Context) error {
 		return err
 	}
 	e.observe(lease)
-	if h := holderOf(lease); h != "" && h != e.identity && time.Now().Before(e.changed.Add(lasts(lease))) {
+	if h := holderOf(lease); h != "" && h != e.identity && (clock.Wall{}).Now().Before(e.changed.Add(lasts(lease))) {
 		return nil
 	}
 	return e.write(ctx, lease)
@@ -189,7 +191,7 @@ func (e *Election) try(ctx context.Context) error {
 // writes.
 func (e *Election) observe(lease *coordinationv1.Lease) {
 	if e.seen == nil || !sameTerm(e.seen, lease) {
-		e.changed = time.Now()
+		e.changed = clock.Wall{}.Now()
 	}
 	e.seen = lease
 	if holderOf(lease) != e.identity {
@@ -207,7 +209,7 @@ func (e *Election) follow(leader string) {
 // write takes or renews the lease in place of the given one; nil = there is none.
 // This one leads from when that was sent.
 func (e *Election) write(ctx context.Context, old *coordinationv1.Lease) error {
-	sent := time.Now()
+	sent := clock.Wall{}.Now()
 	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: e.cfg.Namespace, Name: e.cfg.Lease}}
 	if old != nil {
 		next = old.DeepCopy()
@@ -265,7 +267,7 @@ func (e *Election) clear(ctx context.Context) error {
 	}
 	next := lease.DeepCopy()
 	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds = new(""), new(int32(1))
-	next.Spec.RenewTime = new(metav1.NewMicroTime(time.Now()))
+	next.Spec.RenewTime = new(metav1.NewMicroTime(clock.Wall{}.Now()))
 	if _, err = e.leases.update(ctx, next); err == nil {
 		e.follow("")
 	}

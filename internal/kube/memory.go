@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"sync"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/clock"
 )
 
 // memory holds values for a time, and no more than so many: the one that was used
@@ -35,7 +37,7 @@ func (m *memory[K, V]) get(key K) (v V, ok bool) {
 		return v, false
 	}
 	of := e.Value.(*remembrance[K, V])
-	if !time.Now().Before(of.expires) {
+	if !(clock.Wall{}).Now().Before(of.expires) {
 		m.remove(e)
 		return v, false
 	}
@@ -49,7 +51,7 @@ func (m *memory[K, V]) put(key K, value V) {
 	if e := m.items[key]; e != nil {
 		m.remove(e)
 	}
-	m.items[key] = m.order.PushFront(&remembrance[K, V]{key, value, time.Now().Add(m.age)})
+	m.items[key] = m.order.PushFront(&remembrance[K, V]{key, value, clock.Wall{}.Now().Add(m.age)})
 	if m.order.Len() > m.most {
 		m.remove(m.order.Back())
 	}

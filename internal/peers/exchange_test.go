@@ -162,8 +162,8 @@ func TestWhatIsNotTaken(t *testing.T) {
 		{"good, then bad", lines(`{"bookings":[{"pod":"pod-00","endpoint":"127.0.0.1:8000","picked":1,"open":1}]}`, "{} {}"), "more than one JSON object", 1},
 		{"nothing at all", func(http.ResponseWriter) { time.Sleep(time.Hour) }, "silent for 3s", 0},
 		{"no picker", func(w http.ResponseWriter) { w.Header().Del(instanceHeader) }, "something else answers there", 0},
-		{"another status", func(w http.ResponseWriter) { w.WriteHeader(404) }, "it answered 404", 0},
-		{"a token that it does not know", func(w http.ResponseWriter) { w.WriteHeader(401) }, "--report-token-file", 0},
+		{"another status", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, "it answered 404", 0},
+		{"a token that it does not know", func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, "--report-token-file", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

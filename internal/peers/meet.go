@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -90,18 +91,18 @@ func (x *Exchange) follow(ctx context.Context, address string) {
 	defer l.know(false)
 	pause := firstPause
 	for ctx.Err() == nil {
-		begun := time.Now()
+		begun := clock.Wall{}.Now()
 		err := l.listen(ctx)
 		if errors.Is(err, errKnown) {
 			l.know(true)
 			_ = sleep(ctx, x.cfg.lookupEvery)
 			continue
 		}
-		if time.Since(begun) >= x.cfg.silence {
+		if (clock.Wall{}).Now().Sub(begun) >= x.cfg.silence {
 			pause = firstPause
 		}
 		l.complain(ctx, err)
-		if time.Since(l.last) >= x.cfg.silence {
+		if (clock.Wall{}).Now().Sub(l.last) >= x.cfg.silence {
 			peer.Forget()
 		}
 		_ = sleep(ctx, pause)
@@ -171,7 +172,7 @@ func (l *listener) listen(ctx context.Context) error {
 			l.problem = ""
 			l.cfg.Logger.Info("another replica tells of its requests", slog.String("replica", l.replica), slog.String("address", l.address))
 		}
-		l.last = time.Now()
+		l.last = clock.Wall{}.Now()
 		l.messages.Add(1)
 		l.unknown.Add(uint64(l.peer.Told(bookings)))
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/report"
 )
@@ -97,7 +98,7 @@ func (x *Exchange) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if line, err = encode(line[:0], bookings); err != nil {
 			return
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(x.cfg.silence))
+		_ = control.SetWriteDeadline(clock.Wall{}.Now().Add(x.cfg.silence))
 		if _, err := w.Write(line); err != nil || control.Flush() != nil {
 			return
 		}
