@@ -50,7 +50,7 @@ func newServe(p *program, s *cli.Streams) *cobra.Command {
 func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cobra.Command) error {
 	log := telemetry.NewLines(s.Err)
 	defer log.Close()
-	inCluster, err := f.connect(ctx, log)
+	inCluster, err := f.connect(ctx, c.Flags(), log)
 	if err != nil {
 		return err
 	}

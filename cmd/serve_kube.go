@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+
+	"github.com/spf13/pflag"
 
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/config"
@@ -17,11 +20,11 @@ import (
 // connect finds the cluster of the pools, and reads the settings that it has for
 // them; nil when no pool is given. A picker that is to run waits for an API server
 // that does not answer.
-func (f *serveFlags) connect(ctx context.Context, log io.Writer) (*serve.Kube, error) {
+func (f *serveFlags) connect(ctx context.Context, flags *pflag.FlagSet, log io.Writer) (*serve.Kube, error) {
 	if len(f.pools) == 0 {
 		return nil, nil
 	}
-	if err := f.checkPools(); err != nil {
+	if err := errors.Join(f.checkPools(), f.checkCombination(flags)); err != nil {
 		return nil, cli.WithHint(err, cli.ExitUsage, "see 'eppctl serve --help'")
 	}
 	settings, err := f.cluster.settings()
@@ -38,6 +41,9 @@ func (f *serveFlags) connect(ctx context.Context, log io.Writer) (*serve.Kube, e
 	}
 	for _, text := range f.pools {
 		name, err := kube.ParseName(text, k.Cluster.Namespace)
+		if err == nil && slices.Contains(k.Pools, name) {
+			err = fmt.Errorf("%s is given twice", name)
+		}
 		if err != nil {
 			return nil, cli.WithHint(fmt.Errorf("--pool: %w", err), cli.ExitUsage, "list the pools with 'eppctl pools -A'")
 		}

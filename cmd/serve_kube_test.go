@@ -42,6 +42,8 @@ func TestServePoolRefuses(t *testing.T) {
 		{"endpoints beside it", append(in, "--endpoints", file), cli.ExitUsage, "--pool and --endpoints exclude each other"},
 		{"two configurations", append(in, "--pool-config", "right", "--config", file), cli.ExitUsage, "--pool-config and --config exclude each other"},
 		{"a name that is none", append(in, "--pool", "a/b/c"), cli.ExitUsage, `--pool: "a/b/c" must have the form NAMESPACE/NAME, or NAME`},
+		{"a pool twice", append(in, "--pool", "serving/chat"), cli.ExitUsage, "--pool: serving/chat is given twice"},
+		{"a flag without its other", append(in, "--sim-load", "3"), cli.ExitUsage, "--sim-load needs --sim N"},
 		{"a configuration without a pool", []string{"--sim", "2", "--pool-config", "right"}, cli.ExitUsage, "--pool-config needs --pool NAMESPACE/NAME"},
 		{"a cluster without a pool", []string{"--sim", "2", "--context", "kind"}, cli.ExitUsage, "--context needs --pool NAMESPACE/NAME"},
 		{"no cluster", []string{"--pool", "serving/chat", "--check-config"}, cli.ExitUsage, "no cluster is known"},

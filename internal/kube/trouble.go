@@ -61,7 +61,7 @@ func (t *trouble) add(what, reason string, lasting bool) {
 	since := now.Sub(p.Since)
 	t.mu.Unlock()
 	if say {
-		t.log.Warn("the API server's news are missing, the last known pods stand", slog.String("what", what), slog.String("reason", reason), slog.Duration("since", since.Round(time.Second)))
+		t.log.Warn("no news from the API server, the last known pods stand", slog.String("what", what), slog.String("reason", reason), slog.Duration("since", since.Round(time.Second)))
 	}
 	if fresh {
 		t.changed()
@@ -75,7 +75,7 @@ func (t *trouble) over(what string) {
 	delete(t.problems, what)
 	t.mu.Unlock()
 	if p != nil {
-		t.log.Info("the API server's news are back", slog.String("what", what), slog.Duration("after", clock.Wall{}.Now().Sub(p.Since).Round(time.Second)))
+		t.log.Info("news from the API server again", slog.String("what", what), slog.Duration("after", clock.Wall{}.Now().Sub(p.Since).Round(time.Second)))
 		t.changed()
 	}
 }

@@ -27,7 +27,7 @@ func TestTroubleIsSaidMoreAndMoreSeldom(t *testing.T) {
 					tr.add("pods", "connection refused", c.lasting)
 					time.Sleep(10 * time.Second)
 				}
-				if said := strings.Count(log.String(), "missing"); said < c.want-2 || said > c.want+2 {
+				if said := strings.Count(log.String(), "no news"); said < c.want-2 || said > c.want+2 {
 					t.Errorf("said %d times, want about %d", said, c.want)
 				}
 				problems, failures := tr.list()
@@ -36,7 +36,7 @@ func TestTroubleIsSaidMoreAndMoreSeldom(t *testing.T) {
 				}
 				tr.over("pods")
 				tr.over("pods")
-				if problems, _ := tr.list(); len(problems) != 0 || strings.Count(log.String(), "news are back") != 1 || changes != 2 {
+				if problems, _ := tr.list(); len(problems) != 0 || strings.Count(log.String(), "again") != 1 || changes != 2 {
 					t.Errorf("%+v is left, %d changes", problems, changes)
 				}
 			})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/eppctl/eppctl/internal/clock"
@@ -240,12 +241,12 @@ func (w *Watch) followModels(ctx context.Context, namespace string) error {
 		m.ManagedFields = nil
 		return m
 	})}
-	for i, gv := range []struct{ source }{{source{gv: InferenceX}}, {source{gv: LLMD}}} {
+	for i, gv := range []schema.GroupVersion{InferenceX, LLMD} {
 		m.rewrites[i] = newFeed(w, source{
-			gv: gv.gv, resource: "inferencemodelrewrites", example: &InferenceModelRewrite{}, namespace: namespace, optional: true, pause: absentDelay,
+			gv: gv, resource: "inferencemodelrewrites", example: &InferenceModelRewrite{}, namespace: namespace, optional: true, pause: absentDelay,
 		}, func(obj runtime.Object) *InferenceModelRewrite {
 			r, _ := obj.(*InferenceModelRewrite)
-			r.SetGroupVersionKind(gv.gv.WithKind("InferenceModelRewrite"))
+			r.SetGroupVersionKind(gv.WithKind("InferenceModelRewrite"))
 			r.ManagedFields = nil
 			return r
 		})

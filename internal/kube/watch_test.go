@@ -251,7 +251,7 @@ func TestWatchOutages(t *testing.T) {
 		}
 		f.Refuse("*", 0)
 		back(f, w)
-		w.says("news are back")
+		w.says("news from the API server again")
 	})
 	t.Run("rights that are taken away", func(t *testing.T) {
 		f, w := start(t)
