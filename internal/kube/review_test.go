@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 // authority is an API server that knows one token.
 type authority struct {
-	identified, permitted int
+	identified, permitted atomic.Int64
 	away                  error
 	revoked               bool
 	hold                  chan struct{} // what it answers after; nil: at once
@@ -25,7 +26,7 @@ type authority struct {
 func (a *authority) reviewer(log *bytes.Buffer) *Reviewer {
 	r := newReviewer(slog.New(slog.NewTextHandler(log, nil)))
 	r.identify = func(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
-		a.identified++
+		a.identified.Add(1)
 		if a.hold != nil {
 			select {
 			case <-a.hold:
@@ -39,7 +40,7 @@ func (a *authority) reviewer(log *bytes.Buffer) *Reviewer {
 		return &authenticationv1.UserInfo{Username: "ada"}, nil
 	}
 	r.permit = func(_ context.Context, u *authenticationv1.UserInfo, verb, path string) (bool, error) {
-		a.permitted++
+		a.permitted.Add(1)
 		return u.Username == "ada" && verb == "get" && strings.HasPrefix(path, "/v1/"), a.away
 	}
 	return r
@@ -74,8 +75,8 @@ func TestAccess(t *testing.T) {
 					t.Errorf("%q, %v, %v", user, allowed, err)
 				}
 			}
-			if tt.away == nil && (a.identified > 1 || a.permitted > 1) {
-				t.Errorf("asked %d and %d times", a.identified, a.permitted)
+			if i, p := a.identified.Load(), a.permitted.Load(); tt.away == nil && (i > 1 || p > 1) {
+				t.Errorf("asked %d and %d times", i, p)
 			}
 			if tt.token != "" && strings.Contains(log.String(), tt.token) {
 				t.Errorf("the log: %s", log.String())
@@ -124,8 +125,8 @@ func TestOnlySoManyReviewsAtOnce(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if a.identified != reviewsAtOnce {
-			t.Errorf("%d questions are open", a.identified)
+		if n := a.identified.Load(); n != reviewsAtOnce {
+			t.Errorf("%d questions are open", n)
 		}
 		time.Sleep(reviewTime)
 		for range 100 {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,9 +169,10 @@ func TestWhatIsNotTaken(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, asked := newWires(), 0
+				w := newWires()
+				var asked atomic.Int64
 				other := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					asked++
+					asked.Add(1)
 					w.Header().Set(instanceHeader, "another")
 					tt.answer(w)
 				})}
@@ -182,8 +184,8 @@ func TestWhatIsNotTaken(t *testing.T) {
 				time.Sleep(2500 * time.Millisecond)
 				expect(t, "meanwhile", r, 0, tt.peers)
 				time.Sleep(time.Minute)
-				if asked > 80 {
-					t.Errorf("asked %d times in a minute", asked)
+				if n := asked.Load(); n > 80 {
+					t.Errorf("asked %d times in a minute", n)
 				}
 				_ = other.Close()
 				time.Sleep(time.Hour)
