@@ -12,7 +12,7 @@ import (
 // never written.
 type InferencePool struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 
 	Spec PoolSpec `json:"spec"`
 }
@@ -47,7 +47,7 @@ type EndpointPickerRef struct {
 // PoolV1Alpha2 is the older InferencePool, which is only read.
 type PoolV1Alpha2 struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 
 	Spec struct {
 		Selector         map[string]string `json:"selector"`
@@ -82,7 +82,7 @@ func (p *PoolV1Alpha2) V1() *InferencePool {
 // InferenceModel maps a name that clients ask for to models or adapters of a pool.
 type InferenceModel struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 
 	Spec struct {
 		ModelName    string        `json:"modelName"`
@@ -108,7 +108,7 @@ type ObjectRef struct {
 // InferenceModelRewrite is the successor of [InferenceModel].
 type InferenceModelRewrite struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 
 	Spec struct {
 		PoolRef *ObjectRef    `json:"poolRef,omitempty"`
@@ -139,7 +139,7 @@ type RewriteTarget struct {
 // List is a list of objects as the API server sends it.
 type List[T any] struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata"`
 
 	Items []T `json:"items"`
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
@@ -351,6 +352,33 @@ func TestWatchReadsSettings(t *testing.T) {
 	w.await("another", named("second", "maxQueue: 2"))
 	flagged := watchAs(t, f, WatchConfig{Pools: []Name{{"serving", "chat"}}, Settings: Name{"serving", "first"}})
 	flagged.await("the flag's", named("first", ""))
+}
+
+// What is not installed is looked for again.
+func TestFeedFindsWhatIsInstalledLater(t *testing.T) {
+	f := kubetest.New(t)
+	w := clusterOf(f).Watch(WatchConfig{Logger: slog.New(slog.DiscardHandler)})
+	models := newFeed(w, source{
+		gv: InferenceX, resource: "inferencemodels", example: &InferenceModel{}, namespace: "serving", optional: true, pause: 20 * time.Millisecond,
+	}, func(obj runtime.Object) *InferenceModel { return obj.(*InferenceModel) })
+	if err := models.start(t.Context(), &w.cluster); err != nil {
+		t.Fatal(err)
+	}
+	defer models.stop()
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("never: " + what)
+			}
+		}
+	}
+	until("it is known that there are none", models.known)
+	if models.wasRead() {
+		t.Error("read, and not installed")
+	}
+	f.Put(kubetest.Models, kubetest.Model("a", "llama", "chat"))
+	until("it is found", func() bool { _, found := models.get("a"); return found })
 }
 
 // A burst of changes is one update.

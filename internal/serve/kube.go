@@ -38,6 +38,7 @@ type kubeFleet struct {
 	inbound bool                      // engines may connect for their KV events
 	synced  chan struct{}             // closed when all was read once
 	once    sync.Once
+	crowd   int                // endpoints at the last update
 	bad     map[[2]string]bool // settings of pods that were said to be wrong
 
 	mu      sync.Mutex
@@ -87,10 +88,13 @@ func (k *kubeFleet) update(s *kube.State) {
 	for i := range members {
 		k.settle(&members[i])
 	}
-	if len(members) > pool.MaxEndpoints {
-		k.log.Error("too many endpoints, some are left out", slog.Int("endpoints", len(members)), slog.Int("most", pool.MaxEndpoints))
+	if n := len(members); n > pool.MaxEndpoints {
 		members = members[:pool.MaxEndpoints]
+		if n != k.crowd {
+			k.log.Error("too many endpoints, the last by name are left out", slog.Int("endpoints", n), slog.Int("most", pool.MaxEndpoints))
+		}
 	}
+	k.crowd = len(s.Members)
 	k.mu.Lock()
 	before := k.state
 	k.state = s

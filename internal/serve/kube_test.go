@@ -323,6 +323,21 @@ func TestWrongAnnotations(t *testing.T) {
 	}
 }
 
+func TestTooManyEndpoints(t *testing.T) {
+	var log strings.Builder
+	k, taken := fleetOf(t, &Kube{Cluster: &kube.Cluster{}}, &log)
+	s := new(kube.State)
+	for i := range pool.MaxEndpoints + 1 {
+		s.Members = append(s.Members, pool.Member{Name: fmt.Sprint("p", i), Address: fmt.Sprint("10.0.0.1:", i+1)})
+	}
+	for range 3 {
+		k.update(s)
+	}
+	if n := strings.Count(log.String(), "too many endpoints"); len(*taken) != pool.MaxEndpoints || n != 1 {
+		t.Errorf("%d are taken, and it is said %d times", len(*taken), n)
+	}
+}
+
 func TestWhatAnOperatorShouldKnow(t *testing.T) {
 	refused := func(n int) (views []*pool.View) {
 		for range n {
