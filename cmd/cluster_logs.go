@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/source"
 )
@@ -194,7 +195,7 @@ type fleetSource struct {
 }
 
 func (s *fleetSource) pickers(ctx context.Context) (*source.Pickers, error) {
-	now := time.Now()
+	now := clock.Wall{}.Now()
 	if now.Sub(s.looked) >= lookAgain {
 		if err := s.fleet.again(ctx); err != nil {
 			return nil, err

@@ -8,11 +8,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/internal/source"
@@ -86,7 +86,7 @@ func (o *origin) ask(ctx context.Context, s *cli.Streams, opts source.Options) (
 		found.close()
 		return nil, nil, errOwnWeights()
 	case found.fleet != nil:
-		return &fleetSource{fleet: found.fleet, opts: opts, looked: time.Now()}, found.close, nil
+		return &fleetSource{fleet: found.fleet, opts: opts, looked: clock.Wall{}.Now()}, found.close, nil
 	}
 	return source.NewPickers(found.clients, opts), found.close, nil
 }

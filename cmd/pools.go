@@ -203,8 +203,17 @@ func (p *poolsPrinter) row(item *poolItem) {
 	}
 	tone := map[string]cli.Tone{healthOK: cli.Good, healthDegraded: cli.Warn, healthDown: cli.Bad}[item.Health]
 	cells := []cli.Cell{
-		{Text: item.Namespace}, {Text: item.Name}, {Text: item.Picker}, {Text: item.Version}, {Text: ofAll(item.ReadyReplicas, item.Replicas)},
-		{Text: ofAll(item.ReadyPods, item.Pods)}, {Text: strings.Join(ports, ",")}, {Text: age}, {Text: health, Tone: tone}, {Text: item.Service}, {Text: item.API},
+		{Text: item.Namespace},
+		{Text: item.Name},
+		{Text: item.Picker},
+		{Text: item.Version},
+		{Text: ofAll(item.ReadyReplicas, item.Replicas)},
+		{Text: ofAll(item.ReadyPods, item.Pods)},
+		{Text: strings.Join(ports, ",")},
+		{Text: age},
+		{Text: health, Tone: tone},
+		{Text: item.Service},
+		{Text: item.API},
 	}
 	p.table.Cells(cells...)
 }

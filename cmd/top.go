@@ -141,15 +141,14 @@ func (f *topFlags) pages() bool { return len(f.metricsURLs) > 0 || len(f.engines
 
 // checkOrigin refuses more than one place to look at.
 func (f *topFlags) checkOrigin() error {
+	asks, plays := len(f.servers) > 0 || f.in.given(), f.demo || f.replay != ""
 	switch {
 	case f.demo && f.replay != "":
 		return errors.New("--demo and --replay contradict each other: give one of them")
-	case len(f.servers) > 0 && (f.demo || f.replay != ""):
-		return errors.New("--server asks a picker: give it without --demo and --replay")
-	case f.in.given() && (len(f.servers) > 0 || f.demo || f.replay != "" || f.pages()):
-		return errors.New("--pool and the flags of the cluster look there: give them without --server, --demo, --replay, --metrics-url and --engines")
-	case f.pages() && (len(f.servers) > 0 || f.demo || f.replay != ""):
-		return errors.New("--metrics-url and --engines look at metrics alone: give them without --server, --demo and --replay")
+	case asks && plays:
+		return errors.New("--server and --pool ask a picker: give them without --demo and --replay")
+	case f.pages() && (asks || plays):
+		return errors.New("--metrics-url and --engines look at metrics alone: give them without --server, --pool, --demo and --replay")
 	case len(f.servers) > 1:
 		return errors.New("--server: the dashboard follows one picker; open another one for the next, or add their counts up with 'eppctl metrics'")
 	}

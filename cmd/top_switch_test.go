@@ -38,7 +38,9 @@ func TestPoolSource(t *testing.T) {
 	pools := &poolSource{now: source("chat"), next: make(chan *topSource, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
 	updates, ended := make(chan tui.Update), make(chan error, 1)
-	go func() { ended <- pools.Follow(ctx, tui.NewPace(tui.DefaultInterval), func(u tui.Update) { updates <- u }) }()
+	go func() {
+		ended <- pools.Follow(ctx, tui.NewPace(tui.DefaultInterval), func(u tui.Update) { updates <- u })
+	}()
 	see := func(name string, anew bool) {
 		t.Helper()
 		if u := <-updates; u.Snapshot.Router.Server != name || u.Anew != anew {

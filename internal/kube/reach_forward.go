@@ -15,12 +15,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/httpstream"
-	streamspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	constants "k8s.io/apimachinery/pkg/util/portforward"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/transport/websocket"
+	"k8s.io/streaming/pkg/httpstream"
+	streamspdy "k8s.io/streaming/pkg/httpstream/spdy"
 )
 
 // openForward opens a forward to a pod: over WebSocket, and where a server or proxy
@@ -71,7 +71,7 @@ func (c *Cluster) spdy(ctx context.Context, address *url.URL) (httpstream.Connec
 	if err != nil {
 		return nil, err
 	}
-	conn, protocol, err := spdy.Negotiate(upgrader, &http.Client{Transport: transport}, req, portforward.PortForwardProtocolV1Name)
+	conn, protocol, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport}, req, portforward.PortForwardProtocolV1Name)
 	if err == nil && protocol != portforward.PortForwardProtocolV1Name {
 		err = errors.Join(fmt.Errorf("the server speaks %q, not %s", protocol, portforward.PortForwardProtocolV1Name), conn.Close())
 	}
@@ -114,16 +114,21 @@ func (f *forward) connect(ctx context.Context, id, port int) (net.Conn, error) {
 		return nil, f.lost(err)
 	}
 	_ = faults.Close() // nothing is said on it from here
-	data, err := f.stream(ctx, corev1.StreamTypeData, id, port)
-	if err != nil {
-		f.conn.RemoveStreams(faults)
-		return nil, f.lost(errors.Join(err, faults.Reset()))
-	}
-	c := &podConn{data: data, faults: faults, forward: f, streams: f.conn, port: port, told: make(chan struct{})}
+	c := &podConn{faults: faults, forward: f, streams: f.conn, port: port, told: make(chan struct{})}
 	if !f.tunnel.listen(c.listen) {
 		return nil, errTunnelClosed
 	}
-	return c, nil
+	if c.data, err = f.stream(ctx, corev1.StreamTypeData, id, port); err == nil {
+		return c, nil
+	}
+	if why := c.refused(); why != nil { // the node was quicker to give it up
+		err = why
+	} else {
+		err = f.lost(err)
+	}
+	_ = faults.Reset() // the connection may be gone
+	f.conn.RemoveStreams(faults)
+	return nil, err
 }
 
 // stream opens a stream. One whose forward is lost meanwhile is given up by client-go
@@ -194,26 +199,31 @@ func (c *podConn) Read(p []byte) (int, error) {
 	if err == nil || c.read {
 		return n, err
 	}
-	timer := time.NewTimer(faultPatience)
-	defer timer.Stop()
-	select {
-	case <-c.told:
-		if c.fault != "" {
-			err = c.refused()
-		}
-	case <-timer.C:
+	if why := c.refused(); why != nil {
+		err = why
 	}
 	return n, err
 }
 
-// refused is the error of a port that nothing listens at.
+// refused is the error of a port that the node could not reach; nil when it does not
+// say so.
 func (c *podConn) refused() error {
+	timer := time.NewTimer(faultPatience)
+	defer timer.Stop()
+	select {
+	case <-c.told:
+	case <-timer.C:
+		return nil
+	}
 	f := c.forward
 	e := &StepError{
 		Step: fmt.Sprintf("connect to port %d of pod %s/%s", c.port, f.tunnel.namespace, f.pod), Trouble: Unreachable, Err: errors.New(c.fault),
 		Hint: "see what it runs: " + f.tunnel.cluster.kubectl("describe", "pod", f.pod, "-n", f.tunnel.namespace),
 	}
-	if strings.Contains(c.fault, "connection refused") {
+	switch {
+	case c.fault == "":
+		return nil
+	case strings.Contains(c.fault, "connection refused"):
 		e.Trouble, e.Err = Closed, errors.New("connection refused: nothing listens there")
 	}
 	return e

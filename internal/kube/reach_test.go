@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -242,9 +243,7 @@ func there(change map[string]any) map[string]any {
 		core + "/services/chat-epp": aService(map[string]string{"app": "chat-epp"}),
 		core + "/pods":              podList(aPod("chat-epp-2", "ghcr.io/eppctl/eppctl:v0.8.0", nil), aPod("chat-epp-1", "ghcr.io/eppctl/eppctl:v0.8.0", nil)),
 	}
-	for path, object := range change {
-		objects[path] = object
-	}
+	maps.Copy(objects, change)
 	return objects
 }
 

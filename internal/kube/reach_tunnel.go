@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 const (
@@ -98,8 +98,8 @@ func (t *Tunnel) DialContext(ctx context.Context, _, address string) (net.Conn, 
 		if err != nil {
 			return nil, err
 		}
-		conn, opened, err := f.dial(ctx, int(port))
-		if err == nil || opened || again {
+		conn, final, err := f.dial(ctx, int(port))
+		if err == nil || final || again {
 			return conn, err
 		}
 		f.drop() // it was lost since it was opened
@@ -130,8 +130,9 @@ type forward struct {
 	opened int                   // connections on it
 }
 
-// dial opens a connection to a port. opened tells that the forward is new.
-func (f *forward) dial(ctx context.Context, port int) (conn net.Conn, opened bool, err error) {
+// dial opens a connection to a port. final tells that another forward would not do
+// better than this one, as it is new.
+func (f *forward) dial(ctx context.Context, port int) (conn net.Conn, final bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.conn != nil && isClosed(f.conn.CloseChan()) {
@@ -140,7 +141,7 @@ func (f *forward) dial(ctx context.Context, port int) (conn net.Conn, opened boo
 	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
 	defer cancel()
 	if f.conn == nil {
-		opened = true
+		final = true
 		if f.conn, err = f.tunnel.cluster.openForward(ctx, Name{f.tunnel.namespace, f.pod}); err != nil {
 			return nil, true, err
 		}
@@ -149,9 +150,10 @@ func (f *forward) dial(ctx context.Context, port int) (conn net.Conn, opened boo
 	conn, err = f.connect(ctx, f.opened, port)
 	if errors.Is(err, errTunnelClosed) {
 		f.end()
-		opened = true
+		return nil, true, err
 	}
-	return conn, opened, err
+	step, ok := errors.AsType[*StepError](err)
+	return conn, final || ok && step.Trouble == Closed, err
 }
 
 func isClosed(c <-chan bool) bool {
