@@ -157,7 +157,9 @@ func stepError(err error) error {
 // fleet is a pool's picker in a cluster: its replicas, and the way to them.
 type fleet struct {
 	cluster   *kube.Cluster
-	picker    *kube.Picker
+	pool      kube.Name
+	service   string       // of the picker; as a host it stands for the best replica there is
+	picker    *kube.Picker // as it was found last; of the goroutine that asks
 	kind      kube.PickerKind
 	token     string // for the admin API of a picker that wants one
 	tunnel    *kube.Tunnel
@@ -167,8 +169,8 @@ type fleet struct {
 // newFleet makes the way to the replicas. When their pods don't tell whose picker they
 // run, they are asked.
 func newFleet(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker, token string) (*fleet, error) {
-	f := &fleet{cluster: cluster, picker: picker, kind: picker.Kind, token: token}
-	f.tunnel = cluster.NewTunnel(picker.Pool.Namespace, f.resolve)
+	f := &fleet{cluster: cluster, pool: picker.Pool, service: picker.Service, picker: picker, kind: picker.Kind, token: token}
+	f.tunnel = cluster.NewTunnel(f.pool.Namespace, f.resolve)
 	f.transport = f.tunnel.Transport()
 	if f.kind != kube.KindUnknown {
 		return f, nil
@@ -205,13 +207,12 @@ func (f *fleet) ask(ctx context.Context) error {
 	return err
 }
 
-// resolve makes a pod's name of the host of an address: that of the picker's Service
-// stands for the best replica there is.
+// resolve makes a pod's name of the host of an address.
 func (f *fleet) resolve(ctx context.Context, host string) (string, error) {
-	if host != f.picker.Service {
+	if host != f.service {
 		return host, nil
 	}
-	picker, err := f.cluster.FindPicker(ctx, f.picker.Pool)
+	picker, err := f.cluster.FindPicker(ctx, f.pool)
 	if err != nil {
 		return "", err
 	}
@@ -220,7 +221,7 @@ func (f *fleet) resolve(ctx context.Context, host string) (string, error) {
 
 // again finds the replicas that there are now.
 func (f *fleet) again(ctx context.Context) error {
-	picker, err := f.cluster.FindPicker(ctx, f.picker.Pool)
+	picker, err := f.cluster.FindPicker(ctx, f.pool)
 	if err == nil {
 		f.picker = picker
 	}
@@ -289,7 +290,7 @@ func (f *fleet) told(pods []kube.PickerPod, by string) string {
 	if !ready {
 		by += "; not ready"
 	}
-	return fmt.Sprintf("%s of pool %s (%s, %s)", text, f.picker.Pool, f.cluster, by)
+	return fmt.Sprintf("%s of pool %s (%s, %s)", text, f.pool, f.cluster, by)
 }
 
 // byForward is the way to a port of a pod.

@@ -62,7 +62,7 @@ func (f *fleet) openLogs(ctx context.Context, opts source.Options) (*logSource, 
 }
 
 func (f *fleet) log(ctx context.Context, pod kube.PickerPod, opts kube.LogOptions) (io.ReadCloser, error) {
-	return f.cluster.Log(ctx, f.picker.Pool.Namespace, pod.Name, pod.Container, opts)
+	return f.cluster.Log(ctx, f.pool.Namespace, pod.Name, pod.Container, opts)
 }
 
 func (l *logSource) close() {

@@ -141,7 +141,7 @@ func (f *fleet) asked(s *cli.Streams, quiet bool) (*pickers, error) {
 // admin are the clients of a command that llm-d's picker can't serve.
 func (p *pickers) admin(what string) ([]*admin.Client, error) {
 	if p.fleet != nil && p.fleet.kind == kube.KindLLMD {
-		return nil, cli.WithHint(fmt.Errorf("the picker of pool %s is llm-d's, which has no admin API: %s", p.fleet.picker.Pool, what), cli.ExitError,
+		return nil, cli.WithHint(fmt.Errorf("the picker of pool %s is llm-d's, which has no admin API: %s", p.fleet.pool, what), cli.ExitError,
 			"what it tells: eppctl explain, decisions, top and metrics")
 	}
 	return p.clients, nil

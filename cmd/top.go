@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -117,7 +118,7 @@ func (f *topFlags) run(c *cobra.Command, p *program, s *cli.Streams) error {
 	}
 	defer src.done()
 	if f.onScreen(c, s) {
-		return endedWell(c.Context(), f.display(c.Context(), s, src))
+		return endedWell(c.Context(), f.display(c, s, src))
 	}
 	if !f.watch {
 		src.single(s, f.interval)
@@ -280,21 +281,22 @@ func (f *topFlags) openLive(ctx context.Context, s *cli.Streams) (*topSource, er
 }
 
 // display shows the dashboard; in a cluster one can go to other pools.
-func (f *topFlags) display(ctx context.Context, s *cli.Streams, src *topSource) error {
+func (f *topFlags) display(c *cobra.Command, s *cli.Streams, src *topSource) error {
 	if src.fleet == nil {
-		return show(ctx, src.source, f.screen(s), func() []string { return src.command })
+		return show(c, src.source, f.screen(s), func() []string { return src.command })
 	}
 	pools := newPoolSource(f, s, src)
 	defer pools.close()
-	return show(ctx, pools, f.screen(s), pools.command)
+	return show(c, pools, f.screen(s), pools.command)
 }
 
-// show runs the dashboard. A hangup ends it too: the terminal may still be there.
-func show(ctx context.Context, src tui.Source, opt tui.Options, command func() []string) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+// show runs the dashboard. A hangup ends it too: the terminal may still be there. flags
+// are those that explain takes for the same place.
+func show(c *cobra.Command, src tui.Source, opt tui.Options, flags func() []string) error {
+	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGHUP)
 	defer stop()
 	opt.Command = func(id string) string {
-		return shellLine(append([]string{"eppctl", "explain", id}, command()...))
+		return shellLine(slices.Concat(strings.Fields(c.Root().CommandPath()), []string{"explain", id}, flags()))
 	}
 	return tui.Run(ctx, src, opt)
 }

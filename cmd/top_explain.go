@@ -33,5 +33,5 @@ func (f *explainFlags) explore(c *cobra.Command, s *cli.Streams, ids []string) e
 	}
 	opt := top.screen(s)
 	opt.Explain = ids[0]
-	return endedWell(c.Context(), show(c.Context(), src.source, opt, func() []string { return src.command }))
+	return endedWell(c.Context(), show(c, src.source, opt, func() []string { return src.command }))
 }

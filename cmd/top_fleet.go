@@ -38,7 +38,7 @@ func (f *topFlags) openFleet(ctx context.Context, s *cli.Streams) (*topSource, e
 		fmt.Fprintf(s.Err, "it is one of %d replicas, and tells of its own decisions\n", n)
 	}
 	src.fleet = fleet
-	src.command = append([]string{"--pool", fleet.picker.Pool.String()}, f.in.cluster.repeated("namespace")...)
+	src.command = append([]string{"--pool", fleet.pool.String()}, f.in.cluster.repeated("namespace")...)
 	return src, nil
 }
 
@@ -66,7 +66,7 @@ func (f *fleet) followed() []kube.PickerPod {
 
 // followFleet follows the best replica, whichever it is at the time.
 func followFleet(f *fleet) (*topSource, error) {
-	client, err := f.client(f.picker.Service, f.picker.Running()[0])
+	client, err := f.client(f.service, f.picker.Running()[0])
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +76,9 @@ func followFleet(f *fleet) (*topSource, error) {
 // patrolFleet looks at the pages of llm-d's picker, and at those of the pool's pods.
 func (f *topFlags) patrolFleet(ctx context.Context, s *cli.Streams, fleet *fleet) (*topSource, error) {
 	cfg := patrol.Config{Clock: clock.Wall{}, Pickers: fleet.pages(), Transport: fleet.transport}
+	if len(cfg.Pickers) == 1 { // another may come in its place
+		cfg.Pickers[0] = address(fleet.service, fleet.picker.Running()[0].MetricsPort) + "/metrics"
+	}
 	var err error
 	if cfg.Token, err = readToken("token-file", f.tokenFile); err != nil {
 		return nil, err

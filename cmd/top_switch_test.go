@@ -32,7 +32,7 @@ func (n named) Recent(context.Context, int) ([]*explain.Record, error) { return 
 func TestPoolSource(t *testing.T) {
 	var done atomic.Int32
 	source := func(name string) *topSource {
-		fleet := &fleet{picker: &kube.Picker{Pool: kube.Name{Namespace: "prod", Name: name}}}
+		fleet := &fleet{pool: kube.Name{Namespace: "prod", Name: name}}
 		return &topSource{source: named(name), fleet: fleet, done: func() { done.Add(1) }}
 	}
 	pools := &poolSource{now: source("chat"), next: make(chan *topSource, 1)}
