@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eppctl/eppctl/internal/e2e/cluster"
 )
 
 var binary string // the program under test
@@ -17,6 +19,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	defer cluster.Stop()
 	if binary = os.Getenv("EPPCTL_BINARY"); binary == "" {
 		dir, err := os.MkdirTemp("", "eppctl-render-*")
 		if err != nil {
