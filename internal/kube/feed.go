@@ -107,6 +107,8 @@ func (f *feed[T]) run(ctx context.Context, reader *cache.Reflector) {
 			f.failed(ctx, "list", err)
 		}
 		switch {
+		case f.trouble.unsaid(f.String()):
+			delay = 2 * forbiddenFor // it may have been a moment's
 		case f.isAbsent():
 			delay = cmp.Or(f.pause, lastDelay)
 		case err == nil || clock.Wall{}.Now().Sub(started) > lastDelay:

@@ -25,8 +25,9 @@ type trouble struct {
 // ongoing is a problem that is not over.
 type ongoing struct {
 	Problem
-	said  time.Time
-	pause time.Duration // until it is said again; 0 = it is not
+	said       time.Time // zero = not yet
+	saidReason string
+	pause      time.Duration // until it is said again; 0 = it is not
 }
 
 // It is said again after firstPause, and so on twice as long, up to lastPause.
@@ -35,8 +36,12 @@ const (
 	lastPause  = time.Hour
 )
 
+// forbiddenFor is how long a right must be missing to be said: an API server that has
+// just started refuses everything until it has read its roles.
+const forbiddenFor = 3 * time.Second
+
 // add notes a failure. A lasting one, which nothing but an operator ends, is said
-// once.
+// once, when it has lasted.
 func (t *trouble) add(what, reason string, lasting bool) {
 	t.mu.Lock()
 	t.failures++
@@ -47,8 +52,12 @@ func (t *trouble) add(what, reason string, lasting bool) {
 		t.problems[what] = p
 	}
 	again := !fresh && p.pause > 0 && now.Sub(p.said) >= p.pause
-	say := fresh || again || lasting && p.Reason != reason
-	p.Reason, p.Forbidden = reason, lasting
+	held := lasting && now.Sub(p.Since) < forbiddenFor
+	say := !held && (p.said.IsZero() || again || lasting && p.saidReason != reason)
+	p.Reason, p.Forbidden = reason, lasting && !held
+	if say {
+		p.saidReason = reason
+	}
 	switch {
 	case !say:
 	case lasting:
@@ -61,11 +70,19 @@ func (t *trouble) add(what, reason string, lasting bool) {
 	since := now.Sub(p.Since)
 	t.mu.Unlock()
 	if say {
-		t.log.Warn("no news from the API server, the last known pods stand", slog.String("what", what), slog.String("reason", reason), slog.Duration("since", since.Round(time.Second)))
+		t.log.Warn("no news from the API server, the last known pods stand", slog.String("what", what), slog.String("reason", reason), slog.Float64("sinceSeconds", since.Round(time.Second).Seconds()))
 	}
 	if fresh {
 		t.changed()
 	}
+}
+
+// unsaid reports whether there is a problem of which nothing was said yet.
+func (t *trouble) unsaid(what string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.problems[what]
+	return p != nil && p.said.IsZero()
 }
 
 // over says that there is nothing wrong any more.
@@ -74,10 +91,14 @@ func (t *trouble) over(what string) {
 	p := t.problems[what]
 	delete(t.problems, what)
 	t.mu.Unlock()
-	if p != nil {
-		t.log.Info("news from the API server again", slog.String("what", what), slog.Duration("after", clock.Wall{}.Now().Sub(p.Since).Round(time.Second)))
-		t.changed()
+	if p == nil {
+		return
 	}
+	if !p.said.IsZero() {
+		t.log.Info("news from the API server again", slog.String("what", what),
+			slog.Float64("afterSeconds", clock.Wall{}.Now().Sub(p.Since).Round(time.Second).Seconds()))
+	}
+	t.changed()
 }
 
 // list is what is wrong now, and how often something failed.

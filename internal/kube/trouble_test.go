@@ -43,3 +43,33 @@ func TestTroubleIsSaidMoreAndMoreSeldom(t *testing.T) {
 		})
 	}
 }
+
+// An API server that has just started refuses what it grants a moment later: that is
+// nobody's mistake, and is not said.
+func TestARightThatIsMissingForAMomentIsNotSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		tr := &trouble{log: slog.New(slog.NewTextHandler(&log, nil)), changed: func() {}, problems: map[string]*ongoing{}}
+		for range 4 {
+			tr.add("pods", "may not watch", true)
+			time.Sleep(500 * time.Millisecond)
+		}
+		if problems, _ := tr.list(); len(problems) != 1 || problems[0].Forbidden {
+			t.Errorf("%+v, want a problem that is not yet one of rights", problems)
+		}
+		tr.over("pods")
+		if log.Len() > 0 {
+			t.Errorf("said: %s", log.String())
+		}
+		for range 10 {
+			tr.add("pods", "may not watch", true)
+			time.Sleep(500 * time.Millisecond)
+		}
+		if n := strings.Count(log.String(), "may not watch"); n != 1 {
+			t.Errorf("said %d times, want once: %s", n, log.String())
+		}
+		if problems, _ := tr.list(); !problems[0].Forbidden {
+			t.Error("it has lasted, and is not yet a problem of rights")
+		}
+	})
+}
