@@ -10,7 +10,8 @@ import (
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
-// compare is the order of objects: by name, then by group.
+// compare is the order of objects: by namespace and name, then by UID, for there may be
+// one of the same name in each of two groups.
 func compare[T metav1.Object](a, b T) int {
 	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetUID(), b.GetUID()))
 }
@@ -33,8 +34,8 @@ func (m *membership) add(p *poolWatch) PoolState {
 	if s.Pool == nil {
 		return s
 	}
-	for _, pod := range p.known() {
-		if !pod.usable() || !p.selects(pod) {
+	for _, pod := range p.members(s.Pool) {
+		if !pod.usable() {
 			continue
 		}
 		s.Pods++

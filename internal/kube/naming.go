@@ -54,14 +54,11 @@ func (m *InferenceModel) rule(pool string) naming.Rule {
 	return r
 }
 
-// oldGroup is the API group from which rewrites moved to llm-d.ai.
-const oldGroup = "inference.networking.x-k8s.io"
-
 // rules are one for each name of each rule.
 func (w *InferenceModelRewrite) rules(pool string) []naming.Rule {
 	kind := "InferenceModelRewrite"
-	if strings.HasPrefix(w.APIVersion, oldGroup+"/") { // there may be one of the same name in each
-		kind += "." + oldGroup
+	if w.GroupVersionKind().Group == InferenceX.Group { // there may be one of the same name in each group
+		kind += "." + InferenceX.Group
 	}
 	var rules []naming.Rule
 	for i := range w.Spec.Rules {

@@ -69,12 +69,8 @@ func keepPod(obj runtime.Object) *podFacts {
 	f := &podFacts{
 		name: Name{p.Namespace, p.Name}, uid: string(p.UID), ip: p.Status.PodIP, hostIP: p.Status.HostIP, created: p.CreationTimestamp.Time,
 		labels: bounded(p.Labels), annotations: bounded(p.Annotations),
-		terminating: p.DeletionTimestamp != nil,
+		ready: readyPod(p), terminating: p.DeletionTimestamp != nil,
 		over:        p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded,
-	}
-	for i := range p.Status.Conditions {
-		c := &p.Status.Conditions[i]
-		f.ready = f.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}
 	for i := range p.Spec.Containers {
 		c := containerFacts{}

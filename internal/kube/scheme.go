@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"net/http"
 	"sync"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -67,6 +66,3 @@ func (c *Cluster) client(gv schema.GroupVersion) (*rest.RESTClient, error) {
 
 // core is the client for pods, services, config maps and events.
 func (c *Cluster) core() (*rest.RESTClient, error) { return c.client(corev1.SchemeGroupVersion) }
-
-// HTTPClient speaks to the API server as the cluster's user does.
-func (c *Cluster) HTTPClient() (*http.Client, error) { return rest.HTTPClientFor(c.config) }

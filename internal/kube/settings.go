@@ -17,9 +17,9 @@ const (
 	settingsAnnotation = "eppctl.dev/config"
 )
 
-// SettingsOf is the ConfigMap that a pool names; the zero Name for none. It is in the
+// settingsName is the ConfigMap that a pool names; the zero Name for none. It is in the
 // pool's namespace.
-func SettingsOf(p *InferencePool) Name {
+func settingsName(p *InferencePool) Name {
 	if name := p.Annotations[settingsAnnotation]; name != "" && !strings.Contains(name, "/") {
 		return Name{p.Namespace, name}
 	}
@@ -42,7 +42,7 @@ func (c *Cluster) ReadSettings(ctx context.Context, named, of Name) (SettingsMap
 		if err != nil {
 			return SettingsMap{}, err
 		}
-		if named = SettingsOf(p); named == (Name{}) {
+		if named = settingsName(p); named == (Name{}) {
 			return SettingsMap{}, nil
 		}
 	}

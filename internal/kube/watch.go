@@ -155,28 +155,26 @@ func (w *Watch) followPool(ctx context.Context, p *poolWatch) error {
 			return err
 		}
 	}
-	selector := ""
-	if pool := p.pool(); pool != nil {
-		selector = labels.SelectorFromSet(pool.Spec.Selector.MatchLabels).String()
-	}
+	pool := p.pool()
+	selector := selectorOf(pool)
 	if selector == p.selector {
 		if p.pods.known() {
 			p.former = nil
 		}
 		return nil
 	}
-	return w.followPods(ctx, p, selector)
+	return w.followPods(ctx, p, pool, selector)
 }
 
 // followPods reads the pods of another selector.
-func (w *Watch) followPods(ctx context.Context, p *poolWatch, selector string) error {
+func (w *Watch) followPods(ctx context.Context, p *poolWatch, pool *InferencePool, selector string) error {
 	former := p.known()
 	p.pods.stop()
 	p.pods, p.selector, p.former = nil, selector, nil
 	if selector == "" {
 		return nil
 	}
-	p.former = p.still(former)
+	p.former = still(former, pool)
 	p.pods = newFeed(w, source{
 		gv: corev1.SchemeGroupVersion, resource: "pods", example: &corev1.Pod{}, namespace: p.name.Namespace, labels: selector,
 	}, keepPod)
@@ -198,18 +196,34 @@ func (p *poolWatch) known() map[string]*podFacts {
 // still are those of the former pods that the new selector means too. When it means
 // none of them all stand until its pods are known, so that no request is refused
 // meanwhile.
-func (p *poolWatch) still(former map[string]*podFacts) map[string]*podFacts {
+func still(former map[string]*podFacts, p *InferencePool) map[string]*podFacts {
 	still := maps.Clone(former)
-	maps.DeleteFunc(still, func(_ string, pod *podFacts) bool { return !pod.matches(p.pool().Spec.Selector.MatchLabels) })
+	maps.DeleteFunc(still, func(_ string, pod *podFacts) bool { return !pod.matches(p.Spec.Selector.MatchLabels) })
 	if len(still) == 0 {
 		return former
 	}
 	return still
 }
 
-// selects reports whether a pod is the pool's.
-func (p *poolWatch) selects(pod *podFacts) bool {
-	return p.selector != "" && (!p.pods.known() || pod.matches(p.pool().Spec.Selector.MatchLabels))
+// selectorOf is the selector of a pool as requests have it; "" = it selects nothing.
+func selectorOf(p *InferencePool) string {
+	if p == nil {
+		return ""
+	}
+	return labels.SelectorFromSet(p.Spec.Selector.MatchLabels).String()
+}
+
+// members are those of the known pods that are in the pool. The API server has selected
+// them, unless the selector is new this moment.
+func (p *poolWatch) members(of *InferencePool) map[string]*podFacts {
+	if p.selector == "" {
+		return nil
+	}
+	known := p.known()
+	if p.pods.known() && p.selector != selectorOf(of) {
+		maps.DeleteFunc(known, func(_ string, pod *podFacts) bool { return !pod.matches(of.Spec.Selector.MatchLabels) })
+	}
+	return known
 }
 
 // pool is the pool; nil when there is none.
@@ -267,7 +281,7 @@ func (w *Watch) followModels(ctx context.Context, namespace string) error {
 func (w *Watch) followSettings(ctx context.Context) error {
 	name := w.cfg.Settings
 	if pool := w.pools[0].pool(); name == (Name{}) && pool != nil {
-		name = SettingsOf(pool)
+		name = settingsName(pool)
 	}
 	if name == (Name{}) && w.pools[0].pool() == nil {
 		return nil // what was named before stands
@@ -349,12 +363,12 @@ func (m *modelWatch) add(s *State) (known bool) {
 	known = m.models.known()
 	before := len(s.Models)
 	m.models.each(func(model *InferenceModel) { s.Models = append(s.Models, model) })
-	slices.SortFunc(s.Models[before:], func(a, b *InferenceModel) int { return compare(a, b) })
+	slices.SortFunc(s.Models[before:], compare)
 	before = len(s.Rewrites)
 	for _, f := range m.rewrites {
 		known = known && f.known()
 		f.each(func(r *InferenceModelRewrite) { s.Rewrites = append(s.Rewrites, r) })
 	}
-	slices.SortFunc(s.Rewrites[before:], func(a, b *InferenceModelRewrite) int { return compare(a, b) })
+	slices.SortFunc(s.Rewrites[before:], compare)
 	return known
 }

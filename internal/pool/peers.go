@@ -1,8 +1,6 @@
 package pool
 
-import (
-	"math"
-)
+import "math"
 
 // MaxPeers is how many other replicas there can be.
 const MaxPeers = 64

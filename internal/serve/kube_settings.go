@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -41,7 +42,7 @@ func (k *Kube) AwaitSettings(ctx context.Context, address string, log *slog.Logg
 	said, pause, wall := time.Time{}, time.Duration(0), clock.Wall{}
 	for {
 		err := k.ReadSettings(ctx)
-		if _, missing := err.(*MissingSettingsError); err == nil || missing || ctx.Err() != nil { //nolint:errorlint // it is made above
+		if _, missing := errors.AsType[*MissingSettingsError](err); err == nil || missing || ctx.Err() != nil {
 			return err
 		}
 		if wall.Now().Sub(said) > pause {
