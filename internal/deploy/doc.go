@@ -11,7 +11,7 @@
 //	o := deploy.Default()
 //	o.Namespace, o.Pool, o.Selector = "inference", "chat", map[string]string{"app": "vllm"}
 //	if err := o.Validate(); err != nil { … }
-//	files, err := o.Files(deploy.YAML)
+//	files, err := o.Manifests() // or o.Kustomize(), o.Helm()
 //
 // It speaks to no cluster, and knows nothing of what is installed there.
 package deploy
