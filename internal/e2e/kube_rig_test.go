@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -337,7 +338,7 @@ func (k *kubeRig) traffic(n int) *background {
 				refused := r.status == http.StatusServiceUnavailable && (before || b.empty.Load())
 				err := k.check(r, sent)
 				if r.err != nil || r.status != http.StatusOK && !refused {
-					err = fmt.Errorf("status %d, error %v: %s", r.status, r.err, r.answer.body)
+					err = errors.Join(r.err, fmt.Errorf("status %d: %s", r.status, r.answer.body))
 				}
 				if err != nil {
 					k.t.Error(err)
