@@ -92,7 +92,7 @@ func TestConfigExamplesLoad(t *testing.T) {
 				}
 				continue
 			}
-			c, err := config.Parse([]byte(example))
+			c, err := config.Read("", []byte(example), config.Default())
 			if err == nil {
 				err = c.Validate(nil)
 			}
@@ -105,7 +105,7 @@ func TestConfigExamplesLoad(t *testing.T) {
 
 // The first example shows the defaults, under all keys that have one.
 func TestConfigExampleShowsTheDefaults(t *testing.T) {
-	c, err := config.Parse([]byte(fenced(document(t, "docs/config.md"), "yaml")[0]))
+	c, err := config.Read("", []byte(fenced(document(t, "docs/config.md"), "yaml")[0]), config.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func checkSettings(t *testing.T, manifest string) {
 	if err := yaml.Unmarshal([]byte(manifest), &m); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Parse([]byte(m.Data["eppctl.yaml"]))
+	c, err := config.Read("", []byte(m.Data["eppctl.yaml"]), config.InCluster())
 	if err != nil || c.Validate(nil) != nil || c.Preset == "" {
 		t.Errorf("settings %q: %v, %v", m.Data, err, c.Validate(nil))
 	}

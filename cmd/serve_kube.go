@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -47,10 +48,15 @@ func (f *serveFlags) connect(ctx context.Context, flags *pflag.FlagSet, log io.W
 		if err != nil {
 			return nil, cli.WithHint(fmt.Errorf("--pool: %w", err), cli.ExitUsage, "list the pools with 'eppctl pools -A'")
 		}
-		k.Pools = append(k.Pools, name)
+		if !slices.Contains(k.Pools, name) {
+			k.Pools = append(k.Pools, name)
+		}
 	}
 	if f.poolConfig != "" {
 		k.ConfigMap = kube.Name{Namespace: k.Pools[0].Namespace, Name: f.poolConfig}
+		if err := k.ConfigMap.Check(); err != nil {
+			return nil, cli.WithHint(fmt.Errorf("--pool-config: %w", err), cli.ExitUsage, "give the name alone: the ConfigMap is in the pool's namespace")
+		}
 	}
 	return k, f.readSettings(ctx, k, log)
 }
@@ -117,7 +123,7 @@ func (f *serveFlags) defaults() config.Config {
 func (f *serveFlags) baseConfig(inCluster *serve.Kube) (config.Config, error) {
 	switch {
 	case f.configFile != "":
-		return config.LoadOver(f.configFile, f.defaults())
+		return config.Load(f.configFile, f.defaults())
 	case inCluster != nil && inCluster.Settings.Found:
 		return config.Read(serve.SettingsSource(inCluster.Settings.Name), []byte(inCluster.Settings.YAML), f.defaults())
 	}

@@ -195,7 +195,7 @@ func (f *simulateFlags) readWeights(p *program) (score.Weights, error) {
 	if f.config == "" {
 		return score.Default(), nil
 	}
-	cfg, err := config.Load(f.config)
+	cfg, err := config.Load(f.config, config.Default())
 	if err != nil {
 		return score.Weights{}, err
 	}

@@ -169,12 +169,8 @@ func InCluster() Config {
 	return c
 }
 
-// Load reads a file over the defaults. Errors name the file, the line and, for a
-// key that does not exist, the nearest one that does.
-func Load(path string) (Config, error) { return LoadOver(path, Default()) }
-
-// LoadOver is [Load] over other values than the defaults.
-func LoadOver(path string, base Config) (Config, error) {
+// Load is [Read] for a file.
+func Load(path string, base Config) (Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Config{}, err
@@ -187,20 +183,15 @@ func LoadOver(path string, base Config) (Config, error) {
 	if len(b) > maxFile {
 		return Config{}, fmt.Errorf("%s: larger than %d bytes", path, maxFile)
 	}
-	return parse(path, b, base)
+	return Read(path, b, base)
 }
 
-// Parse reads a configuration over the defaults. It does not validate: flags may
-// still change settings, and the names of weights are known to the caller alone,
-// see [Config.Validate].
-func Parse(b []byte) (Config, error) { return parse("", b, Default()) }
-
-// Read is [Parse] for what is called name in errors, over other values than the
-// defaults.
-func Read(name string, b []byte, base Config) (Config, error) { return parse(name, b, base) }
-
-func parse(file string, b []byte, c Config) (Config, error) {
-	c.from = origin{file: file, lines: map[string]int{}}
+// Read reads a configuration over the given one: [Default], or [InCluster]. It does
+// not validate: flags may still change settings, and the names of weights are known
+// to the caller alone, see [Config.Validate]. Errors name what is read, the line and,
+// for a key that does not exist, the nearest one that does.
+func Read(name string, b []byte, c Config) (Config, error) {
+	c.from = origin{file: name, lines: map[string]int{}}
 	if err := strict(b, &c, c.from); err != nil {
 		return c, err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/eppctl/eppctl/score"
 )
 
+func parse(b []byte) (Config, error) { return Read("", b, Default()) }
+
 func TestDefaultIsValid(t *testing.T) {
 	c := Default()
 	if err := c.Validate(nil); err != nil {
@@ -30,7 +32,7 @@ func TestDefaultIsValid(t *testing.T) {
 }
 
 func TestYAMLReadsBack(t *testing.T) {
-	c, err := Parse([]byte("preset: rag\nmaxQueue: 12\nmodels: [{name: m, aliases: [n], adapters: [fr]}]\nstaleness: {reportsSeconds: 9}\n"))
+	c, err := parse([]byte("preset: rag\nmaxQueue: 12\nmodels: [{name: m, aliases: [n], adapters: [fr]}]\nstaleness: {reportsSeconds: 9}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func TestYAMLReadsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Parse(b)
+	again, err := parse(b)
 	if err != nil {
 		t.Fatalf("own output does not parse: %v\n%s", err, b)
 	}
@@ -49,7 +51,7 @@ func TestYAMLReadsBack(t *testing.T) {
 
 func TestEffectiveReadsBackToTheSameWeights(t *testing.T) {
 	cost := []score.CustomWeight{{Name: "cost", Weight: .05}}
-	c, err := Parse([]byte("preset: api-gateway\nweights: {cache: 0.35, cost: 0.05}\n"))
+	c, err := parse([]byte("preset: api-gateway\nweights: {cache: 0.35, cost: 0.05}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestEffectiveReadsBackToTheSameWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Parse(b)
+	again, err := parse(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{"alias", "models: &x []\nweights: *x\n", "aliases are not supported"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := Parse([]byte(tc.file))
+			_, err := parse([]byte(tc.file))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
@@ -112,7 +114,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 }
 
 func TestValidateListsEveryProblem(t *testing.T) {
-	c, err := Parse([]byte(`
+	c, err := parse([]byte(`
 weights: {cache: 0.5, load: 0.2, queue: 0.1, health: 0.05, adapter: 0.05}
 saturation: relax
 blockSize: 0
@@ -223,7 +225,7 @@ func TestWeights(t *testing.T) {
 
 func parsed(t *testing.T, file string) Config {
 	t.Helper()
-	c, err := Parse([]byte(file))
+	c, err := parse([]byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +270,7 @@ func TestValidationNamesFileAndLine(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tc.file), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c, err := Load(path)
+			c, err := Load(path, Default())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -295,11 +297,11 @@ func TestLoadNamesTheFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(path); err == nil || err.Error() != want {
+		if _, err := Load(path, Default()); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
-	if _, err := Load(path + ".gone"); err == nil {
+	if _, err := Load(path + ".gone", Default()); err == nil {
 		t.Error("a missing file must be an error")
 	}
 }
@@ -387,11 +389,11 @@ func TestEffectiveSpellsOutWhatFollowsFromOtherSettings(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add([]byte("preset: rag\nweights: {cache: 1}\n"))
 	f.Add([]byte("models: [{name: a}]\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := Parse(b)
+		c, err := parse(b)
 		if err != nil {
 			return
 		}
@@ -402,7 +404,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Parse(out); err != nil {
+		if _, err := parse(out); err != nil {
 			t.Errorf("own output does not parse: %v\n%s", err, out)
 		}
 	})

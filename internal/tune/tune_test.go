@@ -178,7 +178,7 @@ func TestConfigFragmentLoads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := config.Parse([]byte(a.Config()))
+			c, err := config.Read("", []byte(a.Config()), config.Default())
 			if err == nil {
 				err = c.Validate(nil)
 			}
