@@ -1,5 +1,5 @@
 // Package sim is a fleet of simulated model servers: each pod a real HTTP
-// server on a port of its own on 127.0.0.1, with the engine of package vllm
+// server, by itself on a port of its own on 127.0.0.1, with the engine of package vllm
 // behind it.
 //
 // The one idea: everything the picker can see of a pod comes over the wire, as
@@ -45,11 +45,12 @@ const (
 
 // Config of a fleet. Zero values mean the defaults.
 type Config struct {
-	Pods    int         // how many; required
-	Clock   clock.Clock // nil: the wall's
-	Model   string      // base model
-	Profile string      // see vllm.ProfileNamed
-	Blocks  int         // of 16 tokens, a pod
+	Pods    int                  // how many; required
+	Address func(pod int) string // host:port of its HTTP server; nil: 127.0.0.1 and any port
+	Clock   clock.Clock          // nil: the wall's
+	Model   string               // base model
+	Profile string               // see vllm.ProfileNamed
+	Blocks  int                  // of 16 tokens, a pod
 	// Adapters can be loaded by every pod, MaxAdapters of them at once.
 	Adapters    []vllm.Adapter
 	MaxAdapters int

@@ -34,6 +34,9 @@ type pod struct {
 func newPod(f *Fleet, index int) (*pod, error) {
 	const free = "127.0.0.1:0"
 	at := addresses{http: free}
+	if f.cfg.Address != nil {
+		at.http = f.cfg.Address(index)
+	}
 	if f.cfg.Events {
 		at.replay = free
 		if f.cfg.EventsTo == "" {
