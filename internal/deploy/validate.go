@@ -18,9 +18,15 @@ var (
 	serviceDNS = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 	subdomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	labelText  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
-	image      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._/-]*(:[0-9]+/[a-zA-Z0-9._/-]+)?(:[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+	image      = regexp.MustCompile(`^` + registry + imagePart + `(/` + imagePart + `)*(:[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 	cpu        = regexp.MustCompile(`^([0-9]+m|[0-9]+(\.[0-9]{1,3})?)$`)
 	memory     = regexp.MustCompile(`^([0-9]{1,15})(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
+)
+
+// Parts of an image's name, as registries and kubelets read it.
+const (
+	registry  = `([a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:[0-9]{1,5})?/)?`
+	imagePart = `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
 )
 
 const (
