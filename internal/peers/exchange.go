@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +71,9 @@ func New(cfg Config) (*Exchange, error) {
 		return nil, errors.New("other replicas are told of requests only with a token that all of them know")
 	}
 	for _, a := range cfg.Addresses {
-		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(a)
+		n, bad := strconv.ParseUint(port, 10, 16)
+		if err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, " /@?#") {
 			return nil, fmt.Errorf("%q: must be HOST:PORT", a)
 		}
 	}

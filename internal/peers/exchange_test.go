@@ -245,6 +245,42 @@ func TestOnlySoManyReplicas(t *testing.T) {
 	}
 }
 
+// Replicas that come while those that leave still have all places are heard later.
+func TestAReplicaWaitsForAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWires()
+		a, b := newReplica(t, 4, 1), newReplica(t, 4, 2)
+		var leaving []*pool.Peer
+		for range pool.MaxPeers {
+			leaving = append(leaving, b.pool.AddPeer())
+		}
+		a.join(t, w, "10.0.0.1:9092", nil, "10.0.0.2:9092")
+		b.join(t, w, "10.0.0.2:9092", nil, "10.0.0.1:9092")
+		k := a.pick(t)
+		time.Sleep(time.Second)
+		expect(t, "without a place", b, 0, 0)
+		leaving[0].Leave()
+		time.Sleep(time.Second)
+		expect(t, "with one", b, 0, 1)
+		finish(k)
+		a.leave()
+		b.leave()
+	})
+}
+
+func TestAddresses(t *testing.T) {
+	p := newReplica(t, 1, 1).pool
+	for address, ok := range map[string]bool{
+		"epp-peers:9092": true, "[::1]:1": true, "10.0.0.1:65535": true,
+		"epp-peers": false, ":9092": false, "epp-peers:": false, "epp-peers:0": false, "epp-peers:65536": false, "epp-peers:http": false,
+		"http://epp-peers:9092": false, "user@epp-peers:9092": false, "epp peers:9092": false,
+	} {
+		if _, err := New(Config{Pool: p, Token: token, Addresses: []string{address}}); (err == nil) != ok {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
 // Whatever happens, in the end all know the same.
 func TestInTheEndAllKnowTheSame(t *testing.T) {
 	for seed := range uint64(20) {

@@ -81,8 +81,10 @@ var errKnown = errors.New("known already")
 // follow listens to the replica at an address until ctx ends.
 func (x *Exchange) follow(ctx context.Context, address string) {
 	peer := x.cfg.Pool.AddPeer()
-	if peer == nil {
-		return // those that are leaving have the places yet: not with as few as are looked up
+	for ; peer == nil; peer = x.cfg.Pool.AddPeer() { // those that are leaving have the places yet
+		if sleep(ctx, firstPause) != nil {
+			return
+		}
 	}
 	defer peer.Leave()
 	x.want(1)
