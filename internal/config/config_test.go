@@ -301,7 +301,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
-	if _, err := Load(path + ".gone", Default()); err == nil {
+	if _, err := Load(path+".gone", Default()); err == nil {
 		t.Error("a missing file must be an error")
 	}
 }
