@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -48,9 +47,7 @@ func (f *serveFlags) connect(ctx context.Context, flags *pflag.FlagSet, log io.W
 		if err != nil {
 			return nil, cli.WithHint(fmt.Errorf("--pool: %w", err), cli.ExitUsage, "list the pools with 'eppctl pools -A'")
 		}
-		if !slices.Contains(k.Pools, name) {
-			k.Pools = append(k.Pools, name)
-		}
+		k.Pools = append(k.Pools, name)
 	}
 	if f.poolConfig != "" {
 		k.ConfigMap = kube.Name{Namespace: k.Pools[0].Namespace, Name: f.poolConfig}

@@ -1,13 +1,25 @@
 package kube
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/eppctl/eppctl/internal/clock"
 )
 
-// listen notes when the API server sends something.
+// How long the API server may be silent: before it answers, or begins with a list
+// that is streamed; and in a watch, which it ends itself after ten minutes at most.
+const (
+	silentFor   = time.Minute
+	silentWatch = 11 * time.Minute
+)
+
+var errSilent = errors.New("the API server takes requests and does not answer")
+
+// listen notes when the API server sends something, and gives up on one that does not.
 func (w *Watch) listen(next http.RoundTripper) http.RoundTripper { return listener{next, w} }
 
 type listener struct {
@@ -17,12 +29,23 @@ type listener struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.next.RoundTrip(r)
-	if err == nil {
-		l.w.heard()
-		resp.Body = heardBody{resp.Body, l.w}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	silence := time.AfterFunc(silentFor, func() { cancel(errSilent) })
+	resp, err := l.next.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		silence.Stop()
+		if errors.Is(context.Cause(ctx), errSilent) {
+			err = errSilent
+		}
+		cancel(nil)
+		return nil, err
 	}
-	return resp, err
+	l.w.heard()
+	if r.URL.Query().Get("sendInitialEvents") != "true" {
+		silence.Reset(silentWatch)
+	}
+	resp.Body = heardBody{resp.Body, l.w, silence, func() { cancel(nil) }}
+	return resp, nil
 }
 
 func (w *Watch) heard() { w.contact.Store(clock.Wall{}.Now().UnixNano()) }
@@ -30,7 +53,9 @@ func (w *Watch) heard() { w.contact.Store(clock.Wall{}.Now().UnixNano()) }
 // heardBody is a body that notes when something comes.
 type heardBody struct {
 	io.ReadCloser
-	w *Watch
+	w       *Watch
+	silence *time.Timer // ends the request
+	cancel  func()
 }
 
 // Read implements [io.Reader].
@@ -38,6 +63,14 @@ func (b heardBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
 		b.w.heard()
+		b.silence.Reset(silentWatch)
 	}
 	return n, err
+}
+
+// Close implements [io.Closer].
+func (b heardBody) Close() error {
+	b.silence.Stop()
+	b.cancel()
+	return b.ReadCloser.Close()
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,7 +137,7 @@ func (e *Events) forgetOldest() {
 
 func cut(note string) string {
 	if len(note) > maxNote {
-		return note[:maxNote] + "…"
+		return strings.ToValidUTF8(note[:maxNote], "") + "…"
 	}
 	return note
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"time"
 
@@ -46,6 +47,7 @@ const (
 	lastDelay   = 10 * time.Second
 	absentDelay = time.Minute // for what most clusters lack
 	listTimeout = time.Minute
+	steady      = time.Second // a watch that is open for so long works
 )
 
 // feed keeps what the API server tells of a source. Reading anew after a watch that
@@ -63,6 +65,7 @@ type feed[T any] struct {
 	absent bool      // optional, and not there or not allowed
 	lost   time.Time // since when what was there is unknown to the API server; zero = it is not
 
+	opened *time.Timer // runs while the last watch is not steady yet; for the reader alone
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -103,15 +106,20 @@ func (f *feed[T]) run(ctx context.Context, reader *cache.Reflector) {
 	for ctx.Err() == nil {
 		started := clock.Wall{}.Now()
 		err := reader.ListAndWatchWithContext(ctx)
-		if err != nil {
+		brief := f.watchEnded()
+		switch _, told := errors.AsType[*toldError](err); {
+		case told:
+		case err != nil:
 			f.failed(ctx, "list", err)
+		case brief && delay > firstDelay:
+			f.failed(ctx, "watch", errBrief)
 		}
 		switch {
 		case f.trouble.unsaid(f.String()):
 			delay = 2 * forbiddenFor // it may have been a moment's
 		case f.isAbsent():
 			delay = cmp.Or(f.pause, lastDelay)
-		case err == nil || clock.Wall{}.Now().Sub(started) > lastDelay:
+		case err == nil && !brief || clock.Wall{}.Now().Sub(started) > lastDelay:
 			delay = firstDelay
 		default:
 			delay = min(2*delay, lastDelay)
@@ -119,6 +127,22 @@ func (f *feed[T]) run(ctx context.Context, reader *cache.Reflector) {
 		// Pickers that lost the API server together shall not come back so.
 		_ = clock.Wall{}.Sleep(ctx, delay/2+rand.N(delay/2)) // ctx is looked at next
 	}
+}
+
+// errBrief is what there is to say of a server that opens watches and ends them.
+var errBrief = errors.New("each watch ends at once: what answers is no API server, or has none behind it")
+
+// toldError is a failure that was noted already.
+type toldError struct{ error }
+
+// Unwrap returns the cause.
+func (e *toldError) Unwrap() error { return e.error }
+
+// watchEnded reports whether the last watch has ended before it was steady.
+func (f *feed[T]) watchEnded() (brief bool) {
+	brief = f.opened != nil && f.opened.Stop()
+	f.opened = nil
+	return brief
 }
 
 // observed is the list and watch of which success and failure are noted.
@@ -130,18 +154,19 @@ func (f *feed[T]) observed(raw *cache.ListWatch) *cache.ListWatch {
 			return raw.ListWithContext(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			f.watchEnded()
 			w, err := raw.WatchWithContext(ctx, o)
 			switch {
 			case err == nil:
-				f.trouble.over(f.String())
+				f.opened = time.AfterFunc(steady, func() { f.trouble.over(f.String()) })
+				return w, nil
 			case o.SendInitialEvents != nil:
 				// A server that can't stream lists is asked for a list next, and so is one
 				// that can't be reached: for the reflector would wait for it deaf to ctx.
 				return nil, errors.New(err.Error())
-			default:
-				f.failed(ctx, "watch", err)
 			}
-			return w, err
+			f.failed(ctx, "watch", err)
+			return nil, &toldError{err}
 		},
 	}
 }
@@ -150,6 +175,9 @@ func (f *feed[T]) observed(raw *cache.ListWatch) *cache.ListWatch {
 func (f *feed[T]) failed(ctx context.Context, verb string, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return // the list follows
+	}
+	if !apierrors.IsNotFound(err) {
+		f.setFound()
 	}
 	if f.optional && apierrors.IsNotFound(err) {
 		if f.setAbsent(true) {
@@ -160,12 +188,10 @@ func (f *feed[T]) failed(ctx context.Context, verb string, err error) {
 	if f.optional && apierrors.IsForbidden(err) {
 		f.setAbsent(false)
 	}
-	f.trouble.add(f.String(), f.explain(verb, err), apierrors.IsForbidden(err))
+	f.trouble.add(f.String(), explain(verb, &f.source, err), apierrors.IsForbidden(err))
 }
 
 // explain says what is wrong, and what helps.
-func (f *feed[T]) explain(verb string, err error) string { return explain(verb, &f.source, err) }
-
 func explain(verb string, s *source, err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -187,6 +213,13 @@ func (f *feed[T]) isAbsent() bool {
 // lostFor is how long the API server has to say that it does not know a resource that
 // it knew: one that has just started may say so by mistake.
 const lostFor = 3 * time.Second
+
+// setFound says that the server did not say that it does not know the resource.
+func (f *feed[T]) setFound() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = time.Time{}
+}
 
 // setAbsent says that the resource can't be read, and with gone that it is not
 // there. It reports whether that is so: what was read stands for a while.
@@ -306,7 +339,7 @@ func (f *feed[T]) Resync() error { return nil }
 func (f *feed[T]) take(obj any) (name string, item T, err error) {
 	o, isObject := obj.(runtime.Object)
 	m, err := meta.Accessor(obj)
-	if err != nil || !isObject {
+	if err != nil || !isObject || reflect.TypeOf(obj) != reflect.TypeOf(f.example) {
 		return "", item, fmt.Errorf("%s: got a %T", f, obj)
 	}
 	return m.GetName(), f.keep(o), nil

@@ -33,8 +33,9 @@ func poolOf(namespace string, ref *ObjectRef, pools []Name) (pool string, ours b
 	if ref == nil {
 		return "", slices.ContainsFunc(pools, func(p Name) bool { return p.Namespace == namespace })
 	}
-	name := Name{namespace, ref.Name}
-	return name.String(), (ref.Kind == "" || ref.Kind == "InferencePool") && slices.Contains(pools, name)
+	name, kind := Name{namespace, ref.Name}, ref.Kind == "" || ref.Kind == "InferencePool"
+	group := ref.Group == "" || ref.Group == PoolV1.Group || ref.Group == InferenceX.Group
+	return name.String(), kind && group && slices.Contains(pools, name)
 }
 
 func (m *InferenceModel) rule(pool string) naming.Rule {

@@ -77,6 +77,7 @@ func TestRulesOfModels(t *testing.T) {
 		"another pool":      {"name: llama", "name: qwen", nil},
 		"another namespace": {"namespace: prod", "namespace: test", nil},
 		"no pool":           {"kind: InferencePool,", "kind: Service,", nil},
+		"a pool of others":  {"group: inference.networking.k8s.io", "group: example.com", nil},
 		"no name": {"modelName: support", `modelName: ""`, with(func(r *naming.Rule) {
 			r.Model, r.Unusable = "", "modelName is empty"
 		})},

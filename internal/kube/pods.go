@@ -70,7 +70,7 @@ func keepPod(obj runtime.Object) *podFacts {
 		name: Name{p.Namespace, p.Name}, uid: string(p.UID), ip: p.Status.PodIP, hostIP: p.Status.HostIP, created: p.CreationTimestamp.Time,
 		labels: bounded(p.Labels), annotations: bounded(p.Annotations),
 		ready: readyPod(p), terminating: p.DeletionTimestamp != nil,
-		over:        p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded,
+		over: p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded,
 	}
 	for i := range p.Spec.Containers {
 		c := containerFacts{}

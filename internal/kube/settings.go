@@ -20,10 +20,14 @@ const (
 // settingsName is the ConfigMap that a pool names; the zero Name for none. It is in the
 // pool's namespace.
 func settingsName(p *InferencePool) Name {
-	if name := p.Annotations[settingsAnnotation]; name != "" && !strings.Contains(name, "/") {
-		return Name{p.Namespace, name}
+	name := p.Annotations[settingsAnnotation]
+	if name == "" {
+		return Name{}
 	}
-	return Name{}
+	if len(name) > maxObjectName {
+		name = strings.ToValidUTF8(name[:maxObjectName], "") + "…" // which no object is called
+	}
+	return Name{p.Namespace, name}
 }
 
 func settingsOf(name Name, c *corev1.ConfigMap) SettingsMap {
@@ -44,6 +48,9 @@ func (c *Cluster) ReadSettings(ctx context.Context, named, of Name) (SettingsMap
 		}
 		if named = settingsName(p); named == (Name{}) {
 			return SettingsMap{}, nil
+		}
+		if named.Check() != nil {
+			return SettingsMap{Name: named}, nil // nothing can be called so
 		}
 	}
 	client, err := c.core()

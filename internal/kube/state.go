@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -24,7 +26,20 @@ func ParseName(text, namespace string) (Name, error) {
 	if n.Namespace == "" || n.Name == "" || strings.Contains(n.Name, "/") {
 		return n, fmt.Errorf("%q must have the form NAMESPACE/NAME, or NAME", text)
 	}
-	return n, nil
+	return n, n.Check()
+}
+
+// maxObjectName bounds the name of an object, in bytes.
+const maxObjectName = 253
+
+// Check says why no object can have the name.
+func (n Name) Check() error {
+	for _, part := range []string{n.Namespace, n.Name} {
+		if len(validation.IsDNS1123Subdomain(part)) > 0 {
+			return fmt.Errorf("nothing in a cluster can be called %q: names have lower-case letters, digits, '-' and '.', and at most %d of them", part, maxObjectName)
+		}
+	}
+	return nil
 }
 
 // WatchConfig says what is watched, and who is told.

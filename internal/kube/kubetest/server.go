@@ -32,8 +32,9 @@ type Server struct {
 	objects map[string]map[string]Doc // by path of the list, then by name
 	refused map[string]int            // by path of the list: what is answered in its place
 	forgot  int                       // versions up to here have expired
-	watches map[*http.Request]func()  // ends one
-	asked   map[string]int            // Requests by path
+	instead func(http.ResponseWriter, *http.Request) bool
+	watches map[*http.Request]func() // ends one
+	asked   map[string]int           // Requests by path
 	// Lists makes it unable to stream lists.
 	Lists bool
 }
@@ -106,6 +107,15 @@ func (f *Server) Refuse(path string, status int) {
 	f.Cut()
 }
 
+// Instead lets requests be answered by somebody else first, who says whether it did;
+// nil = by nobody. Watches that are open are cut.
+func (f *Server) Instead(answer func(http.ResponseWriter, *http.Request) bool) {
+	f.mu.Lock()
+	f.instead = answer
+	f.mu.Unlock()
+	f.Cut()
+}
+
 // Cut ends all watches.
 func (f *Server) Cut() {
 	f.mu.Lock()
@@ -143,11 +153,14 @@ var statusReasons = map[int]string{401: "Unauthorized", 403: "Forbidden", 404: "
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.asked[r.URL.Path]++
-	refused := f.refused[r.URL.Path]
+	refused, instead := f.refused[r.URL.Path], f.instead
 	if all := f.refused["*"]; all != 0 {
 		refused = all
 	}
 	f.mu.Unlock()
+	if instead != nil && instead(w, r) {
+		return
+	}
 	if refused != 0 {
 		answerStatus(w, refused, statusReasons[refused])
 		return

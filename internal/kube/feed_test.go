@@ -1,0 +1,198 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/eppctl/eppctl/internal/kube/kubetest"
+)
+
+// What answers need not be an API server that is well. What was known stands, it is
+// said once, and it is over when the server is well again.
+func TestWatchOfOddServers(t *testing.T) {
+	const typeJSON, typeHTML = "application/json", "text/html"
+	say := func(w http.ResponseWriter, kind, text string) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = io.WriteString(w, text)
+	}
+	watches := func(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
+	for _, c := range []struct {
+		name   string
+		answer func(http.ResponseWriter, *http.Request) bool
+		says   string
+	}{
+		{"a page to log in", func(w http.ResponseWriter, _ *http.Request) bool {
+			say(w, typeHTML, "<html>who are you?</html>")
+			return true
+		}, "text/html"},
+		{"half an answer", func(w http.ResponseWriter, _ *http.Request) bool {
+			say(w, typeJSON, `{"kind":"PodList","apiVersion":"v1","items":[{"meta`)
+			return true
+		}, "unexpected end of JSON"},
+		{"lists of something else", func(w http.ResponseWriter, r *http.Request) bool {
+			if watches(r) {
+				say(w, typeHTML, "")
+				return true
+			}
+			say(w, typeJSON, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"n"}}]}`)
+			return true
+		}, "got a *v1.Node"},
+		{"watches of something else", func(w http.ResponseWriter, r *http.Request) bool {
+			if watches(r) {
+				say(w, typeJSON, `{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"9999"}}}`)
+			}
+			return watches(r)
+		}, "each watch ends at once"},
+		{"lists and no watches", func(w http.ResponseWriter, r *http.Request) bool {
+			if watches(r) {
+				w.Header().Set("Content-Type", typeJSON)
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden"}`)
+			}
+			return watches(r)
+		}, "may not watch pods in namespace"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := kubetest.New(t)
+			f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+			f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
+			w := watchPools(t, f, "chat")
+			w.endpoints("a@10.0.0.1:8000")
+			asked := f.Requests(kubetest.Pods)
+			f.Instead(c.answer)
+			w.says(c.says)
+			w.await("it is tried again", func(*State) bool { return f.Requests(kubetest.Pods) > asked+4 })
+			if n := strings.Count(w.logged(), `what="pods in`); n != 1 {
+				t.Errorf("said %d times:\n%s", n, w.logged())
+			}
+			w.endpoints("a@10.0.0.1:8000")
+			f.Instead(nil)
+			f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
+			w.endpoints("a@10.0.0.1:8000", "b@10.0.0.2:8000")
+			w.await("no problem", func(*State) bool { p, _ := w.Problems(); return len(p) == 0 })
+		})
+	}
+}
+
+// A server that says at two starts that it does not know a resource has not said so
+// for all the time between.
+func TestAResourceIsGoneWhenThatIsSaidForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unknown := apierrors.NewNotFound(schema.GroupResource{Resource: "inferencepools"}, "")
+		w := (&Cluster{config: clusterOf(&kubetest.Server{}).config}).Watch(WatchConfig{Logger: slog.New(slog.DiscardHandler)})
+		f := poolFeed(w, Name{"serving", "chat"})
+		f.read = true
+		f.failed(t.Context(), "list", unknown)
+		f.failed(t.Context(), "list", errors.New("connection refused"))
+		time.Sleep(time.Minute)
+		f.failed(t.Context(), "list", unknown)
+		if f.isAbsent() {
+			t.Error("gone, and it was but a moment")
+		}
+		time.Sleep(lostFor)
+		f.failed(t.Context(), "list", unknown)
+		if !f.isAbsent() {
+			t.Error("there, and it was gone all the time")
+		}
+	})
+}
+
+// silent is a server that takes requests and does nothing else, or sends a head first.
+type silent struct{ head bool }
+
+func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.head {
+		return &http.Response{StatusCode: http.StatusOK, Body: silentBody{r.Context()}}, nil
+	}
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+type silentBody struct{ ctx context.Context }
+
+func (b silentBody) Read([]byte) (int, error) {
+	<-b.ctx.Done()
+	return 0, b.ctx.Err()
+}
+
+func (silentBody) Close() error { return nil }
+
+func TestSilentServersAreLeft(t *testing.T) {
+	for _, c := range []struct {
+		name, query string
+		server      silent
+		after       time.Duration
+	}{
+		{"no answer", "watch=1", silent{}, time.Minute},
+		{"no list in a stream", "watch=1&sendInitialEvents=true", silent{head: true}, time.Minute},
+		{"nothing new", "watch=1", silent{head: true}, 11 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api/pods?"+c.query, http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				resp, err := listener{c.server, new(Watch)}.RoundTrip(r)
+				if c.server.head == (err != nil) {
+					t.Fatalf("error %v", err)
+				}
+				if err == nil {
+					_, err = resp.Body.Read(make([]byte, 1))
+					resp.Body.Close()
+				}
+				if took := time.Since(began); err == nil || took != c.after {
+					t.Errorf("error %v after %s, want one after %s", err, took, c.after)
+				}
+			})
+		})
+	}
+}
+
+// The API server has selected the pods: of their labels not all are kept.
+func TestPodsWithManyLabels(t *testing.T) {
+	f := kubetest.New(t)
+	f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+	var many []kubetest.Edit
+	for i := range 2 * maxLabels {
+		many = append(many, kubetest.Labelled(fmt.Sprintf("a%03d", i), "x"))
+	}
+	f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1", many...))
+	w := watchPools(t, f, "chat")
+	w.endpoints("a@10.0.0.1:8000")
+	if n := len(w.state().Members[0].Labels); n != maxLabels {
+		t.Errorf("%d labels are kept", n)
+	}
+}
+
+// Who owns the pool can't keep its picker from starting.
+func TestSettingsThatCanNotBe(t *testing.T) {
+	for _, name := range []string{"other/settings", "..", "100%", "Upper", strings.Repeat("x", 100_000)} {
+		f := kubetest.New(t)
+		pool := kubetest.Pool("chat", "vllm", 8000)
+		kubetest.Meta(pool)["annotations"] = map[string]string{"eppctl.dev/config": name}
+		f.Put(kubetest.Pools, pool)
+		m, err := clusterOf(f).ReadSettings(t.Context(), Name{}, Name{"serving", "chat"})
+		if err != nil || m.Found || m.Name == (Name{}) || len(m.Name.Name) > 300 {
+			t.Errorf("%.20q: got %+v, %v", name, m, err)
+		}
+		w := watchPools(t, f, "chat")
+		w.await("known not to be", func(s *State) bool { return s.Synced && s.SettingsKnown && s.Settings == m })
+		if n := f.Requests(kubetest.ConfigMaps); n > 0 {
+			t.Errorf("%.20q: asked for %d times", name, n)
+		}
+	}
+}
