@@ -84,13 +84,14 @@ func (k *kubeFleet) run(ctx context.Context) error {
 
 // update takes what is known of the cluster.
 func (k *kubeFleet) update(s *kube.State) {
-	members := slices.Clone(s.Members)
+	members, bad := slices.Clone(s.Members), map[[2]string]bool{}
 	for i := range members {
-		k.settle(&members[i])
+		k.settle(&members[i], bad)
 	}
+	k.bad = bad // what has gone is forgotten
 	if n := len(members); n > pool.MaxEndpoints {
 		members = members[:pool.MaxEndpoints]
-		if n != k.crowd {
+		if k.crowd <= pool.MaxEndpoints {
 			k.log.Error("too many endpoints, the last by name are left out", slog.Int("endpoints", n), slog.Int("most", pool.MaxEndpoints))
 		}
 	}
@@ -116,16 +117,18 @@ func (k *kubeFleet) update(s *kube.State) {
 	}
 }
 
-// settle leaves out what a pod's annotations say in a way that can't be.
-func (k *kubeFleet) settle(m *pool.Member) {
+// settle leaves out what a pod's annotations say in a way that can't be, and notes it
+// in bad.
+func (k *kubeFleet) settle(m *pool.Member, bad map[[2]string]bool) {
 	err := errors.Join(checkSources(m), checkEvents(m), checkMembers([]pool.Member{*m}, k.inbound))
 	if err == nil {
 		return
 	}
-	if key := [2]string{m.Name, err.Error()}; !k.bad[key] && len(k.bad) < pool.MaxEndpoints {
-		k.bad[key] = true
+	key := [2]string{m.Name, err.Error()}
+	if !k.bad[key] && !bad[key] {
 		k.log.Warn("annotations eppctl.dev/… of a pod are wrong, and not followed", slog.String("pod", m.Name), slog.String("error", err.Error()))
 	}
+	bad[key] = true
 	m.Engine, m.MaxRunning, m.GPUURL, m.Events, m.Replay = "", 0, "", "", ""
 }
 

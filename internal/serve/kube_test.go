@@ -321,6 +321,14 @@ func TestWrongAnnotations(t *testing.T) {
 	if n := strings.Count(log.String(), "are wrong"); n != 4 {
 		t.Errorf("said %d times, want once for each of 4 pods:\n%s", n, log.String())
 	}
+	k.update(new(kube.State))
+	if len(k.bad) > 0 {
+		t.Errorf("%d pods are gone and remembered", len(k.bad))
+	}
+	k.update(s)
+	if n := strings.Count(log.String(), "are wrong"); n != 8 {
+		t.Errorf("said %d times, want it of the pods that came again too", n)
+	}
 }
 
 func TestTooManyEndpoints(t *testing.T) {
@@ -331,6 +339,7 @@ func TestTooManyEndpoints(t *testing.T) {
 		s.Members = append(s.Members, pool.Member{Name: fmt.Sprint("p", i), Address: fmt.Sprint("10.0.0.1:", i+1)})
 	}
 	for range 3 {
+		s.Members = append(s.Members, pool.Member{Name: fmt.Sprint("p", len(s.Members)), Address: fmt.Sprint("10.0.0.1:", len(s.Members)+1)})
 		k.update(s)
 	}
 	if n := strings.Count(log.String(), "too many endpoints"); len(*taken) != pool.MaxEndpoints || n != 1 {
