@@ -151,7 +151,7 @@ func (p *poolsPrinter) start() {
 		cli.Column{Name: "PODS", Right: true, Priority: 1},
 		cli.Column{Name: "PORTS", Priority: 4},
 		cli.Column{Name: "AGE", Priority: 5},
-		cli.Column{Name: "HEALTH", Min: 8},
+		cli.Column{Name: "HEALTH", Min: 24, Sentence: true},
 		cli.Column{Name: "SERVICE", Wide: true},
 		cli.Column{Name: "API", Wide: true},
 	)

@@ -20,6 +20,8 @@ type Column struct {
 	// Min > 0 lets a terminal that is too narrow cut the cells of this column
 	// in the middle, down to Min cells and no further.
 	Min int
+	// Sentence says that they are cut at the end instead: what matters is said first.
+	Sentence bool
 	// Priority says who leaves a terminal that is too narrow nevertheless: the
 	// column with the highest first, the rightmost of equals; 0 always stays.
 	Priority int
@@ -198,6 +200,9 @@ func (t *Table) writeLine(out *bytes.Buffer, row []Cell, slots []slot) {
 	for i, s := range slots {
 		cell := row[s.column]
 		text := CutMiddle(cell.Text, s.width)
+		if t.columns[s.column].Sentence {
+			text = ansi.Truncate(cell.Text, s.width, "…")
+		}
 		padding := strings.Repeat(" ", max(s.width-ansi.StringWidth(text), 0))
 		painted := t.streams.Paint(cell.Tone, text)
 		last := i == len(slots)-1

@@ -102,6 +102,21 @@ func TestTableOnATerminal(t *testing.T) {
 	}
 }
 
+func TestSentencesAreCutAtTheirEnd(t *testing.T) {
+	s, out, _ := Test()
+	s.OutIsTerminal, s.Width, s.Color = true, 24, ColorNever
+	table := Printer{Streams: s}.Table(Column{Name: "POOL"}, Column{Name: "AGE", Priority: 1}, Column{Name: "HEALTH", Min: 12, Sentence: true})
+	table.Row("chat", "31d", "down: it selects no pod")
+	if err := table.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := "POOL  AGE  HEALTH\n" +
+		"chat  31d  down: it sel…\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
 func TestTableTones(t *testing.T) {
 	s, out, _ := Test()
 	s.OutIsTerminal, s.Width = true, 80
