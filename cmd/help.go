@@ -99,7 +99,7 @@ func writeFlags(b *strings.Builder, c *cobra.Command, columns int) {
 			groups[heading].SortFlags = false
 			headings = append(headings, heading)
 		}
-		groups[heading].AddFlag(f)
+		groups[heading].AddFlag(shown(f))
 	})
 	if c.HasAvailableInheritedFlags() {
 		groups["Global flags"] = c.InheritedFlags()
@@ -110,6 +110,19 @@ func writeFlags(b *strings.Builder, c *cobra.Command, columns int) {
 			fmt.Fprintf(b, "\n%s:\n%s", heading, usages)
 		}
 	}
+}
+
+// shown is a flag as a help page has it. One whose value may be left out takes it
+// after "=" alone.
+func shown(f *pflag.Flag) *pflag.Flag {
+	if f.NoOptDefVal == "" || f.Value.Type() == "bool" {
+		return f
+	}
+	value, text := pflag.UnquoteUsage(f)
+	alone := *f
+	alone.Name, alone.NoOptDefVal = fmt.Sprintf("%s[=%s]", f.Name, value), ""
+	alone.Usage = fmt.Sprintf("``%s (without =%s: %s)", text, value, f.NoOptDefVal)
+	return &alone
 }
 
 // newHelp is cobra's help command, but a page that does not exist is an error.
