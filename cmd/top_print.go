@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/tui"
 )
 
@@ -53,20 +55,27 @@ func (p *topPrinter) follow(ctx context.Context, src tui.Source, interval time.D
 	case !errors.Is(err, errPrinted):
 		return err
 	case p.down != nil:
-		return cli.WithHint(fmt.Errorf("%s: %s", p.down.Message, strings.Join(p.down.Evidence, "; ")), cli.ExitUnreachable, p.hint())
+		code, hint := p.wayOn()
+		return cli.WithHint(fmt.Errorf("%s: %s", p.down.Message, strings.Join(p.down.Evidence, "; ")), code, hint)
 	}
 	return nil
 }
 
-// hint says what to do where nobody answers.
-func (p *topPrinter) hint() string {
+// wayOn says what to do where nobody answers, or not what was asked, and the exit
+// status.
+func (p *topPrinter) wayOn() (code int, hint string) {
+	_, onTheWay := errors.AsType[*kube.StepError](p.why)
+	_, refused := errors.AsType[*admin.RequestError](p.why)
+	if e, ok := errors.AsType[*cli.Error](clientError(p.why)); ok && (onTheWay || refused) {
+		return e.Code, e.Hint
+	}
 	if page, ok := errors.AsType[pageDown](p.why); ok {
-		return page.err.Hint()
+		return cli.ExitUnreachable, page.err.Hint()
 	}
 	if p.from == explain.SourceMetrics {
-		return "is it running, and are these the addresses of its metrics? In a cluster: kubectl port-forward"
+		return cli.ExitUnreachable, "is it running, and are these the addresses of its metrics? In a cluster: kubectl port-forward"
 	}
-	return "start one with 'eppctl serve', give its address with --server, or look around with 'eppctl top --demo'"
+	return cli.ExitUnreachable, "start one with 'eppctl serve', give its address with --server, or look around with 'eppctl top --demo'"
 }
 
 func (p *topPrinter) print(s *explain.Snapshot) error {

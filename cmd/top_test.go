@@ -15,6 +15,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/playback"
 	"github.com/eppctl/eppctl/internal/source"
 	"github.com/eppctl/eppctl/tui"
@@ -216,5 +217,32 @@ func TestBrief(t *testing.T) {
 	err := &admin.UnreachableError{Server: "http://a", Err: errors.New("connection refused")}
 	if got := brief(err).Error(); got != "connection refused" {
 		t.Errorf("brief = %q", got)
+	}
+}
+
+func TestTopSaysTheWayOn(t *testing.T) {
+	tests := []struct {
+		name string
+		why  error
+		from string
+		code int
+		hint string
+	}{
+		{"nobody is there", &admin.UnreachableError{Server: "http://127.0.0.1:9091", Err: io.EOF}, explain.SourcePicker, cli.ExitUnreachable, "eppctl top --demo"},
+		{"a token is missing", &admin.RequestError{
+			FailureText: admin.FailureText{Code: admin.CodeUnauthorized, Message: "a bearer token is needed", Hint: "give --admin-token-file FILE"}, Status: http.StatusUnauthorized,
+		}, explain.SourcePicker, cli.ExitUsage, "give --admin-token-file FILE"},
+		{"the way to a pod ends", &admin.UnreachableError{Server: "http://epp:9091", Err: &kube.StepError{
+			Step: "connect to port 9091 of pod prod/epp-0", Trouble: kube.Unreachable, Err: io.EOF, Hint: "see: kubectl describe pod epp-0",
+		}}, explain.SourcePicker, cli.ExitUnreachable, "kubectl describe pod epp-0"},
+		{"pages", io.EOF, explain.SourceMetrics, cli.ExitUnreachable, "the addresses of its metrics"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := topPrinter{from: tt.from, why: tt.why}
+			if code, hint := p.wayOn(); code != tt.code || !strings.Contains(hint, tt.hint) {
+				t.Errorf("wayOn() = %d, %q, want %d and %q", code, hint, tt.code, tt.hint)
+			}
+		})
 	}
 }

@@ -43,7 +43,14 @@ func (s *server) authorize(w http.ResponseWriter, r *http.Request) error {
 		return fail(http.StatusUnauthorized, CodeUnauthorized, message).hint("give --admin-token-file FILE, for example with that of 'kubectl create token SERVICEACCOUNT > FILE'")
 	case !allowed:
 		return fail(http.StatusForbidden, CodeForbidden, quoted(user)+" may not "+verb(r)+" "+quoted(r.URL.Path)).
-			hint("a ClusterRole must allow it: kubectl create clusterrole eppctl-admin --verb=" + verb(r) + " --non-resource-url='/v1/*', and a ClusterRoleBinding give it to that user")
+			hint(grant(verb(r)))
 	}
 	return nil
+}
+
+// grant says how somebody may be allowed a verb.
+func grant(verb string) string {
+	role := "eppctl-" + verb
+	return "allow it: kubectl create clusterrole " + role + " --verb=" + verb + " --non-resource-url='/v1/*'\n" +
+		"and: kubectl create clusterrolebinding " + role + " --clusterrole=" + role + " --user=USER"
 }

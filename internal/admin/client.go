@@ -168,6 +168,9 @@ func (c *Client) do(ctx context.Context, q call) (*http.Response, error) {
 // check makes an error of an answer that is not a picker's, or not a success.
 func (c *Client) check(resp *http.Response) error {
 	version := resp.Header.Get(apiHeader)
+	if version == "" && speaksTLS(resp) {
+		return &UnreachableError{Server: c.Server(), Err: errSpeaksTLS}
+	}
 	if version == "" {
 		return &UnreachableError{Server: c.Server(), Err: fmt.Errorf("something else answers there: %s, %s", resp.Status, contentType(resp))}
 	}
@@ -183,6 +186,15 @@ func (c *Client) check(resp *http.Response) error {
 		return &RequestError{Status: resp.StatusCode, FailureText: FailureText{Message: "the picker answered " + resp.Status}}
 	}
 	return failureError(resp.StatusCode, &f)
+}
+
+// speaksTLS reports whether an answer is that of a server of Go that expects TLS.
+func speaksTLS(resp *http.Response) bool {
+	if resp.StatusCode != http.StatusBadRequest {
+		return false
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxFailure))
+	return err == nil && strings.Contains(string(raw), "HTTP request to an HTTPS server")
 }
 
 func contentType(resp *http.Response) string {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -95,8 +96,17 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // Hint says what to try.
 func (e *UnreachableError) Hint() string {
+	if errors.Is(e.Err, errSpeaksTLS) {
+		return "give its address as " + strings.Replace(e.Server, "http:", "https:", 1)
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](e.Err); ok {
+		return "a certificate that a picker made for itself can't be checked: give --pool [NAMESPACE/]NAME, or start the picker with --tls-cert"
+	}
 	return "start one with 'eppctl serve --sim 4', or name its admin address (port 9091) with --server or EPPCTL_SERVER"
 }
+
+// errSpeaksTLS says that a request without TLS came to where TLS is spoken.
+var errSpeaksTLS = errors.New("it speaks https, not http")
 
 func failureError(status int, f *Failure) error {
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -89,7 +90,7 @@ func TestClientFailures(t *testing.T) {
 		t.Errorf("Decisions(since=yesterday) = %v, want a 400 that names the parameter", err)
 	}
 	_, err = c.SetWeights(ctx, explain.RecordWeights(new(score.Default())))
-	if e, ok := errors.AsType[*RequestError](err); !ok || e.Code != CodeReadOnly || e.Hint != "start it with --allow-write" {
+	if e, ok := errors.AsType[*RequestError](err); !ok || e.Code != CodeReadOnly || !strings.HasPrefix(e.Hint, "start it with --allow-write") {
 		t.Errorf("SetWeights() = %v, want read-only", err)
 	}
 	if err := c.SetLogLevel(ctx, "debug"); err == nil {
@@ -175,6 +176,28 @@ func TestUnreachable(t *testing.T) {
 			e, ok := errors.AsType[*UnreachableError](err)
 			if !ok || !strings.Contains(err.Error(), test.want) || !strings.Contains(e.Hint(), "eppctl serve --sim 4") {
 				t.Errorf("Pods() = %v, want unreachable with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatToDoAboutTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	inTheClear := strings.Replace(server.URL, "https:", "http:", 1)
+	for _, test := range []struct {
+		name, server, want, hint string
+	}{
+		{"asked without", inTheClear, "it speaks https, not http", "give its address as " + server.URL},
+		{"a certificate of its own", server.URL, "certificate", "give --pool"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := newClient(t, test.server).Pods(t.Context())
+			e, ok := errors.AsType[*UnreachableError](err)
+			if !ok || !strings.Contains(err.Error(), test.want) || !strings.Contains(e.Hint(), test.hint) {
+				t.Errorf("Pods() = %v, want %q and the hint %q", err, test.want, test.hint)
 			}
 		})
 	}
