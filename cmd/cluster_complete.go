@@ -13,7 +13,7 @@ import (
 func (f *clusterFlags) completions(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		names, _ := kube.Contexts(f.set.Kubeconfig) // nothing to offer is nothing to say
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return printable(names), cobra.ShellCompDirectiveNoFileComp
 	})
 	_ = c.RegisterFlagCompletionFunc("namespace", func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return f.offer(c, (*kube.Cluster).Namespaces)
@@ -32,10 +32,15 @@ func (f *clusterFlags) offer(c *cobra.Command, list func(*kube.Cluster, context.
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return printable(names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// printable takes out what a terminal would act upon.
+func printable(names []string) []string {
 	for i := range names {
 		names[i] = cli.Sanitize(names[i])
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names
 }
 
 // completePool offers the pools: of the namespace by name, and all of the cluster with

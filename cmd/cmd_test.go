@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os/exec"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/serve"
@@ -54,25 +51,6 @@ func TestParseBytes(t *testing.T) {
 		if err != nil && !strings.HasPrefix(err.Error(), "--record-memory: ") {
 			t.Errorf("parseBytes(%q): the error does not name the flag: %v", text, err)
 		}
-	}
-}
-
-// What a shell makes of a printed line must be what was meant.
-func TestShellLine(t *testing.T) {
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("no sh here")
-	}
-	args := []string{"plain", "", "two words", "it's", `a "b" $HOME`, "back`tick", "*.go", "[::]:8080", "ü", "~/x", "a\nb", "&|;<>#!"}
-	out, err := exec.Command(shell, "-c", `printf '%s\0' `+shellLine(args)).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Join(args, "\x00")+"\x00", string(out)); diff != "" {
-		t.Errorf("through a shell (-want +got):\n%s", diff)
-	}
-	if got := shellLine([]string{"eppctl", "serve", "--gateway-addr", "127.0.0.1:0"}); got != "eppctl serve --gateway-addr 127.0.0.1:0" {
-		t.Errorf("quotes where none are needed: %s", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/shell"
 )
 
 const kindReplay = "Replay"
@@ -64,7 +65,7 @@ func (p *replayPrinter) finish() error {
 		return err
 	}
 	d := r.First
-	see := shellLine(append([]string{"eppctl", "explain", d.DecisionID}, p.from...))
+	see := shell.Line(append([]string{"eppctl", "explain", d.DecisionID}, p.from...)...)
 	return cli.WithHint(fmt.Errorf("decision %s of request %s: %s", d.DecisionID, cli.Sanitize(d.RequestID), cli.Sanitize(d.Difference)),
 		cli.ExitError, "see it whole: "+see)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/shell"
 )
 
 // worthRow is a decision that is worth an explanation.
@@ -64,7 +65,7 @@ func (p *decisionsPrinter) remarks() error {
 		if i > 0 {
 			lead = "             "
 		}
-		if _, err := fmt.Fprintf(p.printer.Streams.Err, "%s eppctl explain %s  (%s)\n", lead, cli.Sanitize(shellLine(append([]string{w.DecisionID}, p.from...))), w.Why); err != nil {
+		if _, err := fmt.Fprintf(p.printer.Streams.Err, "%s eppctl explain %s  (%s)\n", lead, cli.Sanitize(shell.Line(append([]string{w.DecisionID}, p.from...)...)), w.Why); err != nil {
 			return err
 		}
 	}

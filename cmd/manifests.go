@@ -14,6 +14,7 @@ import (
 	"github.com/eppctl/eppctl/internal/buildinfo"
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/deploy"
+	"github.com/eppctl/eppctl/internal/shell"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -214,11 +215,11 @@ func (f *manifestsFlags) files() ([]deploy.File, error) {
 func (f *manifestsFlags) installed() string {
 	switch f.format {
 	case formatKustomize:
-		return "kubectl apply -k " + f.dir
+		return shell.Line("kubectl", "apply", "-k", f.dir)
 	case formatHelm:
-		return fmt.Sprintf("helm install -n %s %s %s", f.options.Namespace, f.options.Pool, f.dir)
+		return shell.Line("helm", "install", "-n", f.options.Namespace, f.options.Pool, f.dir)
 	}
-	return "kubectl apply -f " + f.dir
+	return shell.Line("kubectl", "apply", "-f", f.dir)
 }
 
 func writeFiles(dir string, files []deploy.File) error {

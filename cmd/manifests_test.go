@@ -82,3 +82,14 @@ func checkCall(t *testing.T, manifest string) {
 		}
 	}
 }
+
+func TestManifestsSayHowToInstallThem(t *testing.T) {
+	for format, want := range map[string]string{
+		formatYAML: "kubectl apply -f 'my dir; x'", formatKustomize: "kubectl apply -k 'my dir; x'", formatHelm: "helm install -n inference chat 'my dir; x'",
+	} {
+		f := manifestsFlags{format: format, dir: "my dir; x", options: deploy.Options{Namespace: "inference", Pool: "chat"}}
+		if got := f.installed(); got != want {
+			t.Errorf("%s: %s, want %s", format, got, want)
+		}
+	}
+}

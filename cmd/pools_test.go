@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/shell"
 )
 
 // inferenceV1 begins the paths of InferencePools.
@@ -232,7 +233,7 @@ func TestRepeatedClusterFlags(t *testing.T) {
 		}
 	}
 	in.pool = "prod/chat"
-	if got := shellLine(in.flags()); got != "--pool prod/chat --context lab --insecure-skip-tls-verify=true --as-group a --as-group b" {
+	if got := shell.Line(in.flags()...); got != "--pool prod/chat --context lab --insecure-skip-tls-verify=true --as-group a --as-group b" {
 		t.Errorf("repeated as %q", got)
 	}
 }

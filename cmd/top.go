@@ -20,6 +20,7 @@ import (
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/shell"
 	"github.com/eppctl/eppctl/internal/source"
 	"github.com/eppctl/eppctl/tui"
 )
@@ -296,7 +297,7 @@ func show(c *cobra.Command, src tui.Source, opt tui.Options, flags func() []stri
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGHUP)
 	defer stop()
 	opt.Command = func(id string) string {
-		return shellLine(slices.Concat(strings.Fields(c.Root().CommandPath()), []string{"explain", id}, flags()))
+		return shell.Line(slices.Concat(strings.Fields(c.Root().CommandPath()), []string{"explain", id}, flags())...)
 	}
 	return tui.Run(ctx, src, opt)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/record"
+	"github.com/eppctl/eppctl/internal/shell"
 	"github.com/eppctl/eppctl/internal/simulate"
 	"github.com/eppctl/eppctl/internal/source"
 	"github.com/eppctl/eppctl/internal/tune"
@@ -249,7 +250,7 @@ func (f *tuneFlags) explaining(id string) string {
 	if f.from.file != "" {
 		args = append(args, "-f", f.from.file)
 	}
-	return shellLine(append(args, f.from.in.flags()...))
+	return shell.Line(append(args, f.from.in.flags()...)...)
 }
 
 func (f *tuneFlags) fromSource(ctx context.Context, s *cli.Streams, t *tune.Traffic) error {

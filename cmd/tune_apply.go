@@ -14,6 +14,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/shell"
 	"github.com/eppctl/eppctl/internal/tune"
 )
 
@@ -102,7 +103,7 @@ func (f *tuneFlags) wayBack(file string) string {
 	if server := first(f.from.servers); server != "" {
 		args = append(args, "--"+serverFlag, server)
 	}
-	return shellLine(append(args, f.from.in.flags()...))
+	return shell.Line(append(args, f.from.in.flags()...)...)
 }
 
 // keep writes weights to a file that is not there yet.

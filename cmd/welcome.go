@@ -14,6 +14,7 @@ import (
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/serve"
+	"github.com/eppctl/eppctl/internal/shell"
 )
 
 // tryPrompt is the text of the printed request: long enough for a few blocks,
@@ -37,7 +38,7 @@ func (f *serveFlags) welcome(s *cli.Streams, a serve.Addresses) {
 		fmt.Fprintf(&b, " Send it a request, twice if you like%s:\n\n%s\n", what, curlLines(a))
 	}
 	if a.Admin != "" {
-		fmt.Fprintf(&b, "\nand ask why it went where it went:\n\n  %s\n", shellLine(explainArgs(s, a)))
+		fmt.Fprintf(&b, "\nand ask why it went where it went:\n\n  %s\n", shell.Line(explainArgs(s, a)...))
 	}
 	if a.Extproc != "" {
 		fmt.Fprintf(&b, "\nEnvoy asks it by ext_proc at %s.\n", reachable(a.Extproc))
@@ -59,7 +60,7 @@ func curlLines(a serve.Addresses) string {
 		Messages []message `json:"messages"`
 	}{a.Model, []message{{"user", tryPrompt}}})
 	return fmt.Sprintf("  curl -s %s -H 'Content-Type: application/json' \\\n    -d %s",
-		shellQuote("http://"+reachable(a.Gateway)+"/v1/chat/completions"), shellQuote(string(body)))
+		shell.Quote("http://"+reachable(a.Gateway)+"/v1/chat/completions"), shell.Quote(string(body)))
 }
 
 // explainArgs is the call that explains the newest decision of this picker.
@@ -111,11 +112,11 @@ func freePorts(busy *serve.PortInUseError, args []string) string {
 	for _, a := range args {
 		// A secret is not shown again, so the call can't be.
 		if a == "--report-token" || strings.HasPrefix(a, "--report-token=") {
-			return "these are free: add " + shellLine(instead)
+			return "these are free: add " + shell.Line(instead...)
 		}
 	}
 	line := append(self(), withoutFlags(args, busy.Ports)...)
-	return "this works: " + shellLine(append(line, instead...))
+	return "this works: " + shell.Line(append(line, instead...)...)
 }
 
 // withoutFlags takes the flags of busy ports off the arguments.
@@ -148,23 +149,4 @@ func self() []string {
 		}
 	}
 	return []string{os.Args[0]}
-}
-
-// shellLine quotes arguments for a POSIX shell where they need it.
-func shellLine(args []string) string {
-	quoted := make([]string, len(args))
-	for i, a := range args {
-		quoted[i] = shellQuote(a)
-	}
-	return strings.Join(quoted, " ")
-}
-
-// shellSafe are the characters that no shell gives a meaning.
-const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@%+"
-
-func shellQuote(text string) string {
-	if text != "" && strings.Trim(text, shellSafe) == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -11,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/eppctl/eppctl/internal/shell"
 )
 
 // Trouble is the kind of a [StepError].
@@ -67,7 +69,7 @@ func (c *Cluster) canI(a access) string {
 	} else {
 		words = append(words, "-n", a.namespace)
 	}
-	return strings.Join(append(words, c.contextFlag()...), " ")
+	return shell.Line(append(words, c.contextFlag()...)...)
 }
 
 func (c *Cluster) contextFlag() []string {
@@ -79,7 +81,7 @@ func (c *Cluster) contextFlag() []string {
 
 // kubectl is a command to type next.
 func (c *Cluster) kubectl(words ...string) string {
-	return strings.Join(append(append([]string{"kubectl"}, words...), c.contextFlag()...), " ")
+	return shell.Line(append(append([]string{"kubectl"}, words...), c.contextFlag()...)...)
 }
 
 // failed makes a [*StepError] of what a request ended with, or the context's error
@@ -97,6 +99,9 @@ func (c *Cluster) failed(ctx context.Context, a access, err error) error {
 		e.Hint = "log in again, or give another --context or --token; see: " + c.kubectl("auth", "whoami")
 	case apierrors.IsNotFound(err):
 		e.Hint = "see: " + c.kubectl(a.list()...)
+	case isCredentials(err):
+		e.Step, e.Trouble, e.Err = "log in to "+c.Server(), Forbidden, innermost(err)
+		e.Hint = "does the program work that the kubeconfig names for it? See: " + c.kubectl("auth", "whoami")
 	case c.silent(err):
 		e.Trouble, e.Err = Unreachable, fmt.Errorf("the API server at %s does not answer: %w", c.Server(), innermost(err))
 		e.Hint = "is it up, and is this the context that you mean? See: " + c.kubectl("cluster-info") + "\n" +
@@ -121,6 +126,12 @@ func (c *Cluster) silent(err error) bool {
 	_, isURL := errors.AsType[*url.Error](err)
 	_, isNet := errors.AsType[net.Error](err)
 	return isURL || isNet || errors.Is(err, context.DeadlineExceeded)
+}
+
+// isCredentials reports whether a program failed that gets credentials: nothing was
+// sent. client-go has text alone for it.
+func isCredentials(err error) bool {
+	return strings.HasPrefix(innermost(err).Error(), "getting credentials: ")
 }
 
 // innermost takes the URL of a request off its error.

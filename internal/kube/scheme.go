@@ -61,7 +61,11 @@ func (c *Cluster) client(gv schema.GroupVersion) (*rest.RESTClient, error) {
 		config.APIPath = "/api"
 		config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	}
-	return rest.RESTClientFor(config)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return rest.RESTClientForConfigAndClient(config, impatient(config, client))
 }
 
 // core is the client for pods, services, config maps and events.
