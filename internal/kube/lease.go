@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -102,13 +103,24 @@ func (e *Election) Leader() string {
 	return leaderName(e.leader)
 }
 
-// leaderName is an identity without its random suffix.
+// leaderName is an identity without its random suffix. Anybody who may write the lease
+// may have put it there, so it is cut to the length of a pod's name, and has no control
+// characters.
 func leaderName(identity string) string {
 	if at := strings.LastIndexByte(identity, '_'); at > 0 {
-		return identity[:at]
+		identity = identity[:at]
 	}
-	return identity
+	printable := func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}
+	return strings.Map(printable, identity[:min(len(identity), maxLeader)])
 }
+
+// maxLeader bounds the name of a leader, in bytes.
+const maxLeader = 253
 
 // Run takes part until ctx ends. Then this one leads no longer, and a lease that it
 // held has no holder, so that another can take it at once. changed is called after
@@ -337,12 +349,13 @@ func lasts(l *coordinationv1.Lease) time.Duration {
 	return time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 }
 
-// transitions is the number of the next holder's term.
+// transitions is the number of the next holder's term. The API server takes no
+// negative one.
 func transitions(l *coordinationv1.Lease) int32 {
 	if l == nil {
 		return 0
 	}
-	return deref(l.Spec.LeaseTransitions) + 1
+	return max(0, deref(l.Spec.LeaseTransitions)+1)
 }
 
 // sameTerm reports whether nobody has written the lease in between.

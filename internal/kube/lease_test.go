@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -133,6 +135,26 @@ func TestElection(t *testing.T) {
 			b.end()
 			if log := b.log.String(); strings.Count(log, "cannot get resource") != 2 || !strings.Contains(log, "a Role must grant get, create and update on leases") {
 				t.Errorf("once while it lasts, once at the end: %s", log) // the end tries to give back what it may hold
+			}
+		}},
+		{"a lease that somebody else has written to", func(t *testing.T, server *fakeLease, a, b *candidate) {
+			server.mu.Lock()
+			server.version++
+			server.lease.ResourceVersion = strconv.Itoa(server.version)
+			s := &server.lease.Spec
+			s.HolderIdentity, s.LeaseTransitions = new("\x1b[31mx\ny"+strings.Repeat("z", 1000)+"_1"), new(int32(math.MaxInt32))
+			server.mu.Unlock()
+			time.Sleep(5 * time.Second)
+			expect(t, "at once", nil, a, b)
+			if name := a.Leader(); !strings.HasPrefix(name, "?[31mx?yz") || len(name) != maxLeader {
+				t.Errorf("the leader is shown as %q", name)
+			}
+			time.Sleep(LeaseDuration)
+			if a.Leading() == b.Leading() {
+				t.Error("nobody leads when it is over")
+			}
+			if l, _ := server.get(); deref(l.Spec.LeaseTransitions) < 0 {
+				t.Errorf("%d transitions", *l.Spec.LeaseTransitions)
 			}
 		}},
 	}

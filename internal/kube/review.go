@@ -126,7 +126,12 @@ func (r *Reviewer) Access(ctx context.Context, token, verb, path string) (user s
 	if token == "" || len(token) > maxToken {
 		return "", false, nil
 	}
-	defer func() { r.complain(err) }()
+	caller := ctx
+	defer func() {
+		if caller.Err() == nil { // one that has gone says nothing of the API server
+			r.complain(err)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	hash := tokenHash(sha256.Sum256([]byte(token)))

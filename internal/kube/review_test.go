@@ -137,6 +137,22 @@ func TestOnlySoManyReviewsAtOnce(t *testing.T) {
 	})
 }
 
+// A caller who goes does not make the API server look as if it failed.
+func TestCallersWhoGoAreNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := (&authority{hold: make(chan struct{})}).reviewer(&log)
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		if _, _, err := r.Access(ctx, "good", "get", "/"); err == nil || log.Len() > 0 {
+			t.Errorf("error %v, log %q", err, log.String())
+		}
+		if _, _, err := r.Access(t.Context(), "good", "get", "/"); err == nil || log.Len() == 0 {
+			t.Errorf("of a server that does not answer: error %v, log %q", err, log.String())
+		}
+	})
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	m := newMemory[int, int](3, time.Hour)
 	for i := range 3 {
