@@ -35,7 +35,7 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, log 
 		TLS: serve.TLS{CertFile: f.tlsCert, KeyFile: f.tlsKey, Plaintext: f.plaintext},
 	}
 	var err error
-	problems := []error{f.checkCombination(c.Flags()), f.replica.check(), f.checkExtproc(c.Flags(), cfg.Addresses.Extproc)}
+	problems := []error{f.checkCombination(c.Flags()), filled(c.Flags(), "replica", "peers", "leader-elect"), f.replica.check(), f.checkExtproc(c.Flags(), cfg.Addresses.Extproc)}
 	try := func(e error) { problems = append(problems, e) }
 	o.Policy, err = picker.ParsePolicy(f.policy)
 	try(err)

@@ -64,12 +64,15 @@ func (f *replicaFlags) options(o *serve.Options, k *serve.Kube) error {
 	if f.leaderElect == "" || k == nil {
 		return nil
 	}
-	lease := f.leaderElect
-	if lease == usualLease {
-		lease = k.Pools[0].Name + "-epp"
+	lease := kube.Name{Namespace: k.Pools[0].Namespace, Name: f.leaderElect}
+	if lease.Name == usualLease {
+		lease.Name = k.Pools[0].Name + "-epp"
+	}
+	if err := lease.Check(); err != nil {
+		return fmt.Errorf("--leader-elect: %w", err)
 	}
 	election, err := k.Cluster.NewElection(kube.ElectionConfig{
-		Namespace: k.Pools[0].Namespace, Lease: lease, Name: cmp.Or(o.Replica, "replica"), Logger: o.Logger,
+		Namespace: lease.Namespace, Lease: lease.Name, Name: cmp.Or(o.Replica, "replica"), Logger: o.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("--leader-elect: %w", err)

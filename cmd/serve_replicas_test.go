@@ -1,11 +1,14 @@
 package cmd
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/serve"
 )
 
@@ -14,6 +17,7 @@ func TestReplicaFlags(t *testing.T) {
 		name  string
 		flags replicaFlags
 		token string
+		in    *serve.Kube
 		peers []string
 		named bool // the replica has a name
 		err   string
@@ -25,6 +29,10 @@ func TestReplicaFlags(t *testing.T) {
 		},
 		{name: "no token", flags: replicaFlags{peers: []string{"epp-peers"}}, err: "--peers needs --report-token-file"},
 		{name: "a name", flags: replicaFlags{name: "me"}, named: true},
+		{
+			name: "a lease that can't be", flags: replicaFlags{leaderElect: "a/B"}, in: &serve.Kube{Pools: []kube.Name{{Namespace: "prod", Name: "chat"}}},
+			err: `--leader-elect: nothing in a cluster can be called "a/B"`,
+		},
 		{name: "both", flags: replicaFlags{peers: []string{"epp-peers"}, leaderElect: usualLease}, token: "t", err: "exclude each other"},
 	}
 	for _, tt := range tests {
@@ -32,7 +40,7 @@ func TestReplicaFlags(t *testing.T) {
 			o := &serve.Options{ReportToken: tt.token}
 			err := tt.flags.check()
 			if err == nil {
-				err = tt.flags.options(o, nil)
+				err = tt.flags.options(o, tt.in)
 			}
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
@@ -44,5 +52,18 @@ func TestReplicaFlags(t *testing.T) {
 				t.Errorf("peers %q, replica %q, error %v", o.Peers, o.Replica, err)
 			}
 		})
+	}
+}
+
+// An empty value comes of a variable that is not set: replicas that all pick where one
+// should are not started.
+func TestReplicaFlagsAreFilled(t *testing.T) {
+	for _, flag := range []string{"--leader-elect=", "--peers=", "--replica="} {
+		s, _, errOut := cli.Test()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // one that starts ends at once
+		if status := run(ctx, s, []string{"serve", "--sim", "1", flag}); status != cli.ExitUsage || !strings.Contains(errOut.String(), "the value is empty") {
+			t.Errorf("%s: status %d: %s", flag, status, errOut)
+		}
 	}
 }

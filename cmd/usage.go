@@ -26,11 +26,18 @@ func usage(err error, c *cobra.Command) error {
 // set, and what it was to protect would be left out without a word.
 func filled(flags *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
-		if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {
+		if f := flags.Lookup(name); f.Changed && isEmpty(f.Value) {
 			return fmt.Errorf("--%s: the value is empty; give one, or leave --%s out", name, name)
 		}
 	}
 	return nil
+}
+
+func isEmpty(v pflag.Value) bool {
+	if list, ok := v.(pflag.SliceValue); ok {
+		return len(list.GetSlice()) == 0
+	}
+	return v.String() == ""
 }
 
 // flagError says in this program's words what is wrong with a flag.
