@@ -20,9 +20,12 @@ import (
 	"github.com/eppctl/eppctl/internal/clock"
 )
 
-// eventPause is how long an event of one reason is not written again. What is said in
-// other words meanwhile is written when it is over, the last of it.
-const eventPause = 5 * time.Minute
+// How long an event of one reason is not written again: in the same words, and in
+// others, of which the last are written.
+const (
+	eventPause = 5 * time.Minute
+	otherWords = 10 * time.Second
+)
 
 // Bounds of [Events].
 const (
@@ -86,10 +89,13 @@ func (e *Events) Say(pool *InferencePool, reason, note string, warning bool) {
 		e.series[key] = s
 	}
 	news := said{pool: pool, reason: reason, note: cut(note), at: now, warning: warning}
-	if !s.written.IsZero() && now.Sub(s.written) < eventPause {
-		if news.note != s.last {
-			s.next = &news
-		}
+	switch since := now.Sub(s.written); {
+	case s.written.IsZero() || since >= eventPause:
+	case news.note == s.last:
+		s.next = nil
+		return
+	case since < otherWords:
+		s.next = &news
 		return
 	}
 	e.enqueue(s, news)
@@ -118,7 +124,7 @@ func (e *Events) resume() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.series {
-		if s.next != nil && now.Sub(s.written) >= eventPause {
+		if s.next != nil && now.Sub(s.written) >= otherWords {
 			s.next.at = now
 			e.enqueue(s, *s.next)
 		}
@@ -199,14 +205,18 @@ func (e *Events) write(ctx context.Context, s said) {
 	}
 }
 
+// kind is the type of the event.
+func (s *said) kind() string {
+	if s.warning {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}
+
 func (e *Events) create(ctx context.Context, s *said, of *series) (name string, err error) {
 	client, err := e.cluster.core()
 	if err != nil {
 		return "", err
-	}
-	kind := "Normal"
-	if s.warning {
-		kind = "Warning"
 	}
 	host, _ := os.Hostname()
 	name = s.pool.Name + "." + strconv.FormatInt(s.at.UnixNano(), 16)
@@ -215,7 +225,7 @@ func (e *Events) create(ctx context.Context, s *said, of *series) (name string, 
 		InvolvedObject: corev1.ObjectReference{
 			Kind: "InferencePool", APIVersion: cmp.Or(s.pool.APIVersion, PoolV1.String()), Namespace: s.pool.Namespace, Name: s.pool.Name, UID: s.pool.UID,
 		},
-		Reason: s.reason, Message: s.note, Type: kind, Source: corev1.EventSource{Component: "eppctl"},
+		Reason: s.reason, Message: s.note, Type: s.kind(), Source: corev1.EventSource{Component: "eppctl"},
 		FirstTimestamp: metav1.NewTime(of.first), LastTimestamp: metav1.NewTime(s.at), Count: max(of.count, 1),
 		ReportingController: "eppctl.dev/picker", ReportingInstance: host,
 	}
@@ -227,7 +237,7 @@ func (e *Events) patch(ctx context.Context, s *said, of *series) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"count": of.count, "lastTimestamp": metav1.NewTime(s.at), "message": s.note})
+	body, err := json.Marshal(map[string]any{"count": of.count, "lastTimestamp": metav1.NewTime(s.at), "message": s.note, "type": s.kind()})
 	if err != nil {
 		return fmt.Errorf("event: %w", err)
 	}

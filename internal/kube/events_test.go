@@ -51,11 +51,14 @@ func TestEventsAreSeldom(t *testing.T) {
 		if got := e.waiting(); len(got) != 2 {
 			t.Errorf("written: %q, want the first of each pool", got)
 		}
-		time.Sleep(eventPause)
+		time.Sleep(otherWords)
 		e.resume()
 		if got := e.waiting(); len(got) != 1 || got[0] != "third" {
 			t.Errorf("written after the pause: %q, want the last", got)
 		}
+		e.Say(eventPool("1"), "Config", "fourth", false)
+		e.Say(eventPool("1"), "Config", "third", false)
+		time.Sleep(otherWords)
 		e.resume()
 		if got := e.waiting(); len(got) != 0 {
 			t.Errorf("written again: %q", got)

@@ -103,9 +103,9 @@ func (k *kubeFleet) compareSettings(s *kube.State) {
 	case note != "":
 		warning = true
 	default:
-		note = fmt.Sprintf("ConfigMap %s has changed: restart the picker to apply it", now.Name)
+		note = fmt.Sprintf("ConfigMap %s has changed: restart the picker to apply it (kubectl rollout restart deployment)", now.Name)
 	}
-	if p := s.Pools[0].Pool; p != nil && changed {
+	if p := s.Pools[0].Pool; p != nil {
 		k.events.Say(p, reasonConfig, note, warning)
 		return
 	}
