@@ -61,6 +61,9 @@ func match(flag, got string, form *regexp.Regexp, want string) error {
 	if form.MatchString(got) {
 		return nil
 	}
+	if got == "" {
+		return fmt.Errorf("--%s: is missing; give %s", flag, want)
+	}
 	return fmt.Errorf("--%s: %q is not %s", flag, got, want)
 }
 

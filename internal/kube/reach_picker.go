@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/eppctl/eppctl/internal/shell"
 )
 
 // PickerKind is whose picker a pod runs.
@@ -119,7 +121,7 @@ func (c *Cluster) PickerOf(ctx context.Context, pool *InferencePool) (*Picker, e
 			Step: "find the pods of Service " + pool.Namespace + "/" + service.Name, Trouble: Missing,
 			Err: fmt.Errorf("its selector %s matches no pod", labelQuery(service.Spec.Selector)),
 			Hint: "is the picker's Deployment there, and not scaled to 0? See: " + c.kubectl("get", "deploy", "-n", pool.Namespace) + "\n" +
-				"a Deployment that fits: eppctl manifests",
+				"one that fits: " + installing(p.Pool, service.Name),
 		}
 	}
 	for i := range pods {
@@ -135,6 +137,15 @@ func (c *Cluster) PickerOf(ctx context.Context, pool *InferencePool) (*Picker, e
 		}
 	}
 	return p, nil
+}
+
+// installing is the command that prints what a pool that is there has no picker of.
+func installing(pool Name, service string) string {
+	words := []string{"eppctl", "manifests", pool.Name, "-n", pool.Namespace, "--skip", "InferencePool"}
+	if service != pool.Name+"-epp" {
+		words = append(words, "--name", service)
+	}
+	return shell.Line(words...)
 }
 
 func rank(p PickerPod) int {
@@ -165,7 +176,7 @@ func (c *Cluster) pickerService(ctx context.Context, pool Name, ref EndpointPick
 	case apierrors.IsNotFound(err):
 		return nil, &StepError{
 			Step: step, Trouble: Missing, Err: fmt.Errorf("there is no Service %s/%s", pool.Namespace, ref.Name),
-			Hint: "is the picker installed? See: " + c.kubectl("get", "services", "-n", pool.Namespace) + "\none that fits: eppctl manifests",
+			Hint: "is the picker installed? See: " + c.kubectl("get", "services", "-n", pool.Namespace) + "\none that fits: " + installing(pool, ref.Name),
 		}
 	case err != nil:
 		return nil, c.failed(ctx, access{"get", "services", pool.Namespace, ref.Name}, err)
