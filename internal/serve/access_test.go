@@ -32,7 +32,7 @@ func TestAdminAsksForAToken(t *testing.T) {
 		{"may not write", "https://" + r.at.Admin, "open-sesame", drain, `may not put`},
 		{"no token", "https://" + r.at.Admin, "", version, "a bearer token is needed"},
 		{"another token", "https://" + r.at.Admin, "x", version, "does not know the token"},
-		{"no TLS", r.at.Admin, "open-sesame", version, "something else answers there"},
+		{"no TLS", r.at.Admin, "open-sesame", version, "it speaks https"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
