@@ -101,7 +101,7 @@ func (f *poolsFlags) run(c *cobra.Command, s *cli.Streams) error {
 		case err != nil:
 			warner(s)(err.Error() + "; trying again")
 		case len(list) == 0 && first:
-			fmt.Fprintln(s.Err, nonePlace(cluster, namespace))
+			fmt.Fprintln(s.Err, cli.Sanitize(nonePlace(cluster, namespace)))
 		}
 		if err := out.print(list, !f.watch); err != nil || !f.watch {
 			return err
@@ -130,6 +130,9 @@ func (f *poolsFlags) check(c *cobra.Command, format cli.Format) error {
 		return errors.New("--interval: has a meaning with --watch alone")
 	case f.interval < minInterval:
 		return fmt.Errorf("--interval: must be at least %s, got %s", minInterval, f.interval)
+	}
+	if err := kube.CheckSelector(f.selector); err != nil {
+		return fmt.Errorf("--selector: %w", err)
 	}
 	return nil
 }

@@ -206,6 +206,8 @@ func TestFindingACluster(t *testing.T) {
 		{"two namespaces", []string{"metrics", "--kubeconfig", config, "-n", "test", "--pool", "prod/chat"}, cli.ExitUsage, []string{"contradict"}},
 		{"two sources", []string{"decisions", "-f", "x.jsonl", "--pool", "chat"}, cli.ExitUsage, []string{"not from both"}},
 		{"a drain of llm-d's", []string{"drain", "a", "--kubeconfig", config, "--pool", "code"}, cli.ExitError, []string{"llm-d's, which has no admin API"}},
+		{"a namespace that is none", []string{"pools", "--kubeconfig", config, "-n", "a/../b\x1b"}, cli.ExitUsage, []string{`nothing in a cluster can be called "a/../b\x1b"`}},
+		{"a selector that is none", []string{"pools", "--kubeconfig", config, "-l", "!!"}, cli.ExitUsage, []string{"--selector: unable to parse"}},
 		{"-A and -n", []string{"pools", "-A", "-n", "prod"}, cli.ExitUsage, []string{"contradict"}},
 	}
 	for _, test := range tests {

@@ -78,6 +78,9 @@ func Connect(s Settings) (*Cluster, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	c.NamespaceGiven = s.Namespace != ""
+	if err := (Name{c.Namespace, "any"}).Check(); err != nil {
+		return nil, fmt.Errorf("namespace: %w", err)
+	}
 	if raw, err := loader.RawConfig(); err == nil {
 		c.Context = raw.CurrentContext
 		if s.Context != "" {

@@ -10,9 +10,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// CheckSelector says what is wrong with a selector in the form of kubectl's -l.
+func CheckSelector(selector string) error {
+	_, err := labels.Parse(selector)
+	return err
+}
 
 // Pools lists the InferencePools of a namespace, "" for all, by namespace and name.
 // A selector in the form of kubectl's -l picks among them. One that both versions of
