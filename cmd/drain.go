@@ -5,18 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/shell"
 )
 
 const drainLong = `Let a pod get no new requests. Those that run on it finish.
 
 Its health is 0 until 'eppctl undrain', until it leaves the pool, or until the picker
 is started again; in a cluster it is so at each replica. Explanations name the
-operator as the reason. The picker has to allow it: 'eppctl serve --allow-write'.`
+operator as the reason. The picker has to allow it: 'eppctl serve --allow-write'. In a
+cluster the annotation eppctl.dev/drain of the pod does the same without that.`
 
 const undrainLong = `Let a pod get requests again that was drained by hand.
 
@@ -81,7 +85,7 @@ func runDrain(ctx context.Context, s *cli.Streams, r *router, pod string, draine
 	for _, client := range clients { // each has its own health of the pod, and sends its own requests
 		pods, failed := client.Drain(ctx, pod, drained)
 		if failed != nil {
-			err = cmp.Or(err, clientError(failed))
+			err = cmp.Or(err, drainError(failed, found.fleet, pod, drained))
 			continue
 		}
 		done++
@@ -101,4 +105,25 @@ func runDrain(ctx context.Context, s *cli.Streams, r *router, pod string, draine
 		_, err = fmt.Fprintf(s.Out, "pod %s drained, %d requests still run on it\n", cli.Sanitize(pod), running)
 	}
 	return err
+}
+
+// drainError is that of one picker. In a cluster there is a way that needs no right to
+// change it.
+func drainError(err error, f *fleet, pod string, drained bool) error {
+	e, ok := errors.AsType[*admin.RequestError](err)
+	if f == nil || !ok || e.Code != admin.CodeReadOnly {
+		return clientError(err)
+	}
+	namespace, name, several := strings.Cut(pod, "/")
+	if !several {
+		namespace, name = f.pool.Namespace, pod
+	}
+	words := []string{"kubectl", "annotate", "pod", name, "eppctl.dev/drain=true", "-n", namespace}
+	if !drained {
+		words[4] = "eppctl.dev/drain-"
+	}
+	if f.cluster.Context != "" {
+		words = append(words, "--context", f.cluster.Context)
+	}
+	return cli.WithHint(err, cli.ExitUsage, "at the pod itself: "+shell.Line(words...)+"\n"+e.Hint)
 }
