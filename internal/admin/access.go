@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"strings"
+
+	"github.com/eppctl/eppctl/internal/shell"
 )
 
 // Access tells who may use the API where it can be reached from elsewhere.
@@ -43,14 +45,14 @@ func (s *server) authorize(w http.ResponseWriter, r *http.Request) error {
 		return fail(http.StatusUnauthorized, CodeUnauthorized, message).hint("give --admin-token-file FILE, for example with that of 'kubectl create token SERVICEACCOUNT > FILE'")
 	case !allowed:
 		return fail(http.StatusForbidden, CodeForbidden, quoted(user)+" may not "+verb(r)+" "+quoted(r.URL.Path)).
-			hint(grant(verb(r)))
+			hint(grant(verb(r), user))
 	}
 	return nil
 }
 
-// grant says how somebody may be allowed a verb.
-func grant(verb string) string {
+// grant says how a user may be allowed a verb.
+func grant(verb, user string) string {
 	role := "eppctl-" + verb
 	return "allow it: kubectl create clusterrole " + role + " --verb=" + verb + " --non-resource-url='/v1/*'\n" +
-		"and: kubectl create clusterrolebinding " + role + " --clusterrole=" + role + " --user=USER"
+		"and: kubectl create clusterrolebinding " + role + " --clusterrole=" + role + " --user=" + shell.Quote(user)
 }
