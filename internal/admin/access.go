@@ -52,7 +52,10 @@ func (s *server) authorize(w http.ResponseWriter, r *http.Request) error {
 
 // grant says how a user may be allowed a verb.
 func grant(verb, user string) string {
-	role := "eppctl-" + verb
+	role := "eppctl-reader"
+	if verb != "get" {
+		role = "eppctl-writer"
+	}
 	return "allow it: kubectl create clusterrole " + role + " --verb=" + verb + " --non-resource-url='/v1/*'\n" +
 		"and: kubectl create clusterrolebinding " + role + " --clusterrole=" + role + " --user=" + shell.Quote(user)
 }

@@ -34,7 +34,7 @@ func TestAccess(t *testing.T) {
 		{name: "head is get", method: "HEAD", path: "/v1/version", header: "Bearer s3cret", status: 200},
 		{name: "may not", method: "PUT", path: "/v1/log-level", header: "Bearer s3cret", status: 403, text: `"\"ada\" may not put \"/v1/log-level\""`},
 		{name: "what to grant", method: "PUT", path: "/v1/log-level", header: "Bearer s3cret", status: 403, text: "--verb=put --non-resource-url='/v1/*'"},
-		{name: "to whom", method: "PUT", path: "/v1/log-level", header: "Bearer s3cret", status: 403, text: "--clusterrole=eppctl-put --user=ada"},
+		{name: "to whom", method: "PUT", path: "/v1/log-level", header: "Bearer s3cret", status: 403, text: "--clusterrole=eppctl-writer --user=ada"},
 		{name: "outside of what is granted", method: "GET", path: "/healthz", header: "Bearer s3cret", status: 403, text: "/healthz"},
 		{name: "a path that does not exist", method: "GET", path: "/v1/x", header: "Bearer s3cret", status: 404},
 		{name: "no token", method: "GET", path: "/v1/version", status: 401, text: "a bearer token is needed"},
