@@ -41,7 +41,7 @@ func newPart(t *testing.T) *part {
 	}
 	p := &part{file: file, lines: bufio.NewScanner(file), left: 2000, shrink: 8}
 	switch {
-	case os.Getenv("EPPCTL_TRACE") == "whole":
+	case wholeTrace():
 		p.shrink = 1
 	case testing.Short():
 		p.left = 120
@@ -49,6 +49,8 @@ func newPart(t *testing.T) *part {
 	p.lines.Buffer(nil, 1<<20)
 	return p
 }
+
+func wholeTrace() bool { return os.Getenv("EPPCTL_TRACE") == "whole" }
 
 func (p *part) Close() error { return p.file.Close() }
 
@@ -206,8 +208,14 @@ func TestForetoldTogether(t *testing.T) {
 	if a.less != 0 || a.more != a.moreAs[explain.PredictionInFlight] {
 		t.Errorf("%+v", a)
 	}
-	if a.more > a.requests/100 && !testing.Short() { // the trace begins with a crowd
-		t.Errorf("%d of %d found more than predicted, want at most one in a hundred", a.more, a.requests)
+	// How many events are on their way when a request comes is the machine's to say,
+	// which other packages' tests keep busy; .ci/foretold has it for itself.
+	most := a.requests / 10
+	if wholeTrace() {
+		most = a.requests / 100
+	}
+	if a.more > most && !testing.Short() { // the trace begins with a crowd
+		t.Errorf("%d of %d found more than predicted, want at most %d", a.more, a.requests, most)
 	}
 	if n := f.ours("epp_stale_cache_routing_total"); n != "0" {
 		t.Errorf("%s picks were for a stale cache", n)
