@@ -214,13 +214,13 @@ func selectorOf(p *InferencePool) string {
 }
 
 // members are those of the known pods that are in the pool. The API server has selected
-// them, unless the selector is new this moment.
+// them, unless the selector is new this moment; the former ones stand as they are.
 func (p *poolWatch) members(of *InferencePool) map[string]*podFacts {
 	if p.selector == "" {
 		return nil
 	}
 	known := p.known()
-	if p.pods.known() && p.selector != selectorOf(of) {
+	if p.pods.known() {
 		maps.DeleteFunc(known, func(_ string, pod *podFacts) bool { return !pod.matches(of.Spec.Selector.MatchLabels) })
 	}
 	return known
