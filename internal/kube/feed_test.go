@@ -27,11 +27,12 @@ func TestWatchOfOddServers(t *testing.T) {
 		_, _ = io.WriteString(w, text)
 	}
 	watches := func(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
-	for _, c := range []struct {
+	type odd struct {
 		name   string
 		answer func(http.ResponseWriter, *http.Request) bool
 		says   string
-	}{
+	}
+	cases := []odd{
 		{"a page to log in", func(w http.ResponseWriter, _ *http.Request) bool {
 			say(w, typeHTML, "<html>who are you?</html>")
 			return true
@@ -54,6 +55,18 @@ func TestWatchOfOddServers(t *testing.T) {
 			}
 			return watches(r)
 		}, "each watch ends at once"},
+		{"connections that end", func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, "EOF"},
+		{"watches that are cut", func(_ http.ResponseWriter, r *http.Request) bool {
+			if watches(r) {
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		}, "before it answered"},
+		{"more requests than it takes", func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return true
+		}, "too many requests"},
 		{"lists and no watches", func(w http.ResponseWriter, r *http.Request) bool {
 			if watches(r) {
 				w.Header().Set("Content-Type", typeJSON)
@@ -62,28 +75,39 @@ func TestWatchOfOddServers(t *testing.T) {
 			}
 			return watches(r)
 		}, "may not watch pods in namespace"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := kubetest.New(t)
-			f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
-			f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
-			w := watchPools(t, f, "chat")
-			w.endpoints("a@10.0.0.1:8000")
-			asked := f.Requests(kubetest.Pods)
-			f.Instead(c.answer)
-			w.says(c.says)
-			w.await("it is tried again", func(*State) bool { return f.Requests(kubetest.Pods) > asked+4 })
-			if n := strings.Count(w.logged(), `what="pods in`); n != 1 {
-				t.Errorf("said %d times:\n%s", n, w.logged())
-			}
-			w.endpoints("a@10.0.0.1:8000")
-			f.Instead(nil)
-			f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
-			w.endpoints("a@10.0.0.1:8000", "b@10.0.0.2:8000")
-			w.await("no problem", func(*State) bool { p, _ := w.Problems(); return len(p) == 0 })
-		})
 	}
+	servers, all := make([]*kubetest.Server, len(cases)), make([]*watched, len(cases))
+	each := func(when string, do func(t *testing.T, c odd, f *kubetest.Server, w *watched)) {
+		for i, c := range cases { // all are odd at once: each takes its time
+			t.Run(c.name+when, func(t *testing.T) {
+				all[i].t = t
+				do(t, c, servers[i], all[i])
+			})
+		}
+	}
+	for i := range cases {
+		f := kubetest.New(t)
+		f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+		f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
+		servers[i], all[i] = f, watchPools(t, f, "chat")
+		all[i].endpoints("a@10.0.0.1:8000")
+		f.Instead(cases[i].answer)
+	}
+	each("", func(t *testing.T, c odd, f *kubetest.Server, w *watched) {
+		w.says(c.says)
+		asked := f.Requests(kubetest.Pods)
+		w.await("it is tried again", func(*State) bool { return f.Requests(kubetest.Pods) > asked+1 })
+		if n := strings.Count(w.logged(), `what="pods in`); n != 1 {
+			t.Errorf("said %d times:\n%s", n, w.logged())
+		}
+		w.endpoints("a@10.0.0.1:8000")
+		f.Instead(nil)
+		f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
+	})
+	each(", over", func(_ *testing.T, _ odd, _ *kubetest.Server, w *watched) {
+		w.endpoints("a@10.0.0.1:8000", "b@10.0.0.2:8000")
+		w.await("no problem", func(*State) bool { p, _ := w.Problems(); return len(p) == 0 })
+	})
 }
 
 // A server that says at two starts that it does not know a resource has not said so
