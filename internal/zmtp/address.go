@@ -2,6 +2,7 @@ package zmtp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -56,6 +57,9 @@ func parseAddress(address string) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
+		if e, is := errors.AsType[*net.AddrError](err); is { // its text has the address once more, as it is
+			err = errors.New(e.Err)
+		}
 		return "", fmt.Errorf("zmtp address %q: %w; want tcp://host:port", address, err)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {

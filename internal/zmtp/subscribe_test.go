@@ -507,6 +507,9 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: dial %q, %v; listen %q, %v", c.address, dial, errDial, listen, errListen)
 		}
 	}
+	if err := CheckAddress("tcp://\u009b2Jpod"); err == nil || strings.Contains(err.Error(), "\u009b") {
+		t.Errorf("an error with control characters: %q", err)
+	}
 	if err := Subscribe(t.Context(), "tcp://*:1", Options{}, &recorder{}); err == nil || !strings.Contains(err.Error(), "tcp://*:1") {
 		t.Errorf("Subscribe to everywhere: %v", err)
 	}
