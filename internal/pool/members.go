@@ -58,7 +58,7 @@ func (p *Pool) Set(members []Member) error {
 	p.membership.Lock()
 	defer p.membership.Unlock()
 	p.release(p.removeAllBut(members))
-	fresh := p.missing(members)
+	changed, fresh := p.compare(members)
 	addresses := make(map[key][]string, len(fresh))
 	for k, at := range fresh {
 		p.cfg.Tree.Admit(at.told)
@@ -70,12 +70,9 @@ func (p *Pool) Set(members []Member) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roster++
-	for i := range members {
-		m := &members[i]
-		if e := p.byKey[m.key()]; e == nil || !m.same(&e.member) {
-			p.admit(*m, fresh[m.key()], addresses[m.key()])
-			p.changeFeeds()
-		}
+	for _, m := range changed {
+		p.admit(*m, fresh[m.key()], addresses[m.key()])
+		p.changeFeeds()
 	}
 	if len(fresh) > 0 {
 		p.arrange()
@@ -86,44 +83,61 @@ func (p *Pool) Set(members []Member) error {
 // removeAllBut takes out the endpoints that are not among the members, or not the
 // same instance, and returns their slots. From then on no decision sees them.
 func (p *Pool) removeAllBut(members []Member) (released []prefix.Slot) {
+	leaving := p.others(members)
+	if leaving == nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, e := range leaving {
+		p.remove(e)
+		released = append(released, e.slot)
+		if e.assumed != nil {
+			released = append(released, e.assumed.slot)
+		}
+		for _, r := range e.ranks {
+			delete(p.ranks, r.slots[0])
+			released = append(released, r.slots...)
+		}
+		e.ranks = nil
+	}
+	p.arrange()
+	return released
+}
+
+// others are the endpoints that are not among the members, or not the same instance.
+// The caller holds the membership, without which nobody changes who is in the pool,
+// nor how it is described: decisions need not wait.
+func (p *Pool) others(members []Member) (others []*endpoint) {
 	want := make(map[key]string, len(members))
 	for _, m := range members {
 		want[m.key()] = m.Instance
 	}
 	for k, e := range p.byKey {
 		if instance, stays := want[k]; !stays || instance != e.member.Instance {
-			p.remove(e)
-			released = append(released, e.slot)
-			if e.assumed != nil {
-				released = append(released, e.assumed.slot)
-			}
-			for _, r := range e.ranks {
-				delete(p.ranks, r.slots[0])
-				released = append(released, r.slots...)
-			}
-			e.ranks = nil
+			others = append(others, e)
 		}
 	}
-	if released != nil {
-		p.arrange()
-	}
-	return released
+	return others
 }
 
 // places are the slots of an endpoint: of what it tells in reports, and of what is
 // assumed, if anything is.
 type places struct{ told, assumed prefix.Slot }
 
-// missing gives slots to the members that the pool does not hold yet. The caller
-// holds the membership, so that nobody else adds one.
-func (p *Pool) missing(members []Member) map[key]places {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fresh := map[key]places{}
-	for _, m := range members {
-		if p.byKey[m.key()] != nil {
+// compare finds the members that are new, or described in another way than before, and
+// gives slots to the new ones. The caller holds the membership, as for
+// [Pool.others].
+func (p *Pool) compare(members []Member) (changed []*Member, fresh map[key]places) {
+	fresh = map[key]places{}
+	for i := range members {
+		m := &members[i]
+		e := p.byKey[m.key()]
+		if e != nil && m.same(&e.member) {
+			continue
+		}
+		changed = append(changed, m)
+		if e != nil {
 			continue
 		}
 		at := places{told: p.slots.take()}
@@ -132,7 +146,7 @@ func (p *Pool) missing(members []Member) map[key]places {
 		}
 		fresh[m.key()] = at
 	}
-	return fresh
+	return changed, fresh
 }
 
 // arrange brings everything that follows from the membership up to date.
