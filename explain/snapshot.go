@@ -133,7 +133,8 @@ const (
 	PodDown     = "DOWN"  // its health keeps it out
 	PodDraining = "DRAIN"
 	PodNotReady = "NOTREADY"
-	PodGone     = "GONE" // it left the pool and still has requests
+	PodPrefill  = "PREFILL" // it computes prompts for other pods, and gets no requests
+	PodGone     = "GONE"    // it left the pool and still has requests
 	PodUnknown  = "UNKNOWN"
 )
 

@@ -45,7 +45,7 @@ var columns = []Column{
 		sum:  func(t *podSum, _ *styles) string { return t.name() },
 	},
 	{
-		Name: "STATE", Help: "OK, HOT (far more than its share, and slow for it), FULL (its queue), STALE (old figures), SICK (health below 0.7), DOWN (kept out by health), DRAIN, NOTREADY, GONE (left, still has requests), UNKNOWN",
+		Name: "STATE", Help: "OK, HOT (far more than its share, and slow for it), FULL (its queue), STALE (old figures), SICK (health below 0.7), DOWN (kept out by health), DRAIN, NOTREADY, PREFILL (computes prompts for others), GONE (left, still has requests), UNKNOWN",
 		width: 8, cell: podState, text: func(p *explain.PodSnapshot) string { return p.State },
 		sum: func(t *podSum, _ *styles) string { return fmt.Sprintf("%d ok", t.ok) },
 	},
@@ -120,7 +120,7 @@ func stateTone(state string) tone {
 		return warn
 	case explain.PodDown:
 		return bad
-	case explain.PodDraining, explain.PodNotReady, explain.PodGone, explain.PodUnknown:
+	case explain.PodDraining, explain.PodNotReady, explain.PodPrefill, explain.PodGone, explain.PodUnknown:
 		return faint
 	}
 	return plain
@@ -323,7 +323,7 @@ func boolRank(b bool) int {
 func gravity(state string) int {
 	return slices.Index([]string{
 		explain.PodDown, explain.PodFull, explain.PodHot, explain.PodStale, explain.PodSick, explain.PodNotReady, explain.PodUnknown,
-		explain.PodGone, explain.PodDraining, explain.PodOK,
+		explain.PodGone, explain.PodDraining, explain.PodPrefill, explain.PodOK,
 	}, state)
 }
 

@@ -104,6 +104,8 @@ func podState(v *pool.View, p *explain.PodSnapshot, w *score.Weights) (state, re
 		return explain.PodDraining, "it is terminating"
 	case score.NotReady:
 		return explain.PodNotReady, "it is not ready"
+	case score.PrefillOnly:
+		return explain.PodPrefill, "it computes prompts for other pods"
 	case score.Unhealthy:
 		if s.Health.Source == score.SourceManual {
 			return explain.PodDraining, "drained by an operator"
@@ -111,7 +113,7 @@ func podState(v *pool.View, p *explain.PodSnapshot, w *score.Weights) (state, re
 		return explain.PodDown, healthReason(p)
 	case score.QueueFull:
 		return explain.PodFull, fmt.Sprintf("%.0f waiting + %d pending of %d", valueOr0(p.Queue.Waiting), s.Pending+s.PeerPending, w.MaxQueue)
-	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed, score.PrefillOnly:
+	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed:
 	}
 	switch {
 	case s.Waiting.State == score.Stale || s.Utilization.State == score.Stale:

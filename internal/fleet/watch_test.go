@@ -63,6 +63,7 @@ func TestPodStates(t *testing.T) {
 		{"drained", func(v *pool.View) { v.State.Health = score.Read(0, score.SourceManual) }, explain.PodDraining, "drained by an operator"},
 		{"terminating", func(v *pool.View) { v.State.Excluded = score.Terminating }, explain.PodDraining, "it is terminating"},
 		{"not ready", func(v *pool.View) { v.State.Excluded = score.NotReady }, explain.PodNotReady, "it is not ready"},
+		{"for others", func(v *pool.View) { v.State.Excluded = score.PrefillOnly }, explain.PodPrefill, "it computes prompts for other pods"},
 		{"full", func(v *pool.View) { v.State.Waiting.Value, v.State.Pending = 12, 8 }, explain.PodFull, "12 waiting + 8 pending of 20"},
 		{"stale", func(v *pool.View) { v.State.Waiting.State, v.LastError = score.Stale, "HTTP 404" }, explain.PodStale, "nothing new of its queue: HTTP 404"},
 		{"gone", func(v *pool.View) { v.Departed, v.State.Excluded = true, score.NotInPool }, explain.PodGone, "left the pool, and its requests go on"},

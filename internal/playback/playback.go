@@ -196,11 +196,13 @@ func stateOf(c *explain.Candidate) (state, reason string) {
 		return explain.PodDraining, "it is terminating"
 	case score.NotReady:
 		return explain.PodNotReady, "it is not ready"
+	case score.PrefillOnly:
+		return explain.PodPrefill, "it computes prompts for other pods"
 	case score.Unhealthy:
 		return explain.PodDown, "its health keeps it out"
 	case score.QueueFull:
 		return explain.PodFull, "its queue is full"
-	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed, score.PrefillOnly:
+	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed:
 	}
 	switch {
 	case c.Waiting.State == stale || c.Load.State == stale:
