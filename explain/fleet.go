@@ -43,7 +43,8 @@ type span struct {
 }
 
 // Judge sets the verdict of a snapshot, and marks the pods that are hot. What was
-// found less than five seconds ago still holds, so that a verdict does not flicker.
+// found less than five seconds ago still holds, so that a verdict does not flicker;
+// only that no pod takes requests is over with the first that does, as the pods show.
 func (w *FleetWatch) Judge(s *Snapshot) {
 	found := w.settle(s.Time, findings(s))
 	s.Verdict = FleetVerdict{Code: VerdictOK, Message: s.calmText(), Evidence: []string{}, Also: []string{}}
@@ -80,7 +81,7 @@ func (w *FleetWatch) settle(now time.Time, found []finding) []finding {
 	var lately []finding
 	for key, s := range w.seen {
 		switch {
-		case now.Sub(s.last) > calm:
+		case now.Sub(s.last) > calm, key[0] == VerdictNoEndpoints && s.last.Before(now):
 			delete(w.seen, key)
 		case s.last.Before(now):
 			lately = append(lately, s.finding)

@@ -236,6 +236,21 @@ func TestVerdictsDoNotFlicker(t *testing.T) {
 	}
 }
 
+// The pods beside the verdict would contradict it.
+func TestNoEndpointsIsOverAtOnce(t *testing.T) {
+	var watch explain.FleetWatch
+	s := wellFleet(4)
+	pods := s.Pods
+	s.Pods = nil
+	if watch.Judge(s); s.Verdict.Code != explain.VerdictNoEndpoints {
+		t.Fatalf("without pods: %s", s.Verdict.Code)
+	}
+	s.Pods, s.Time = pods, s.Time.Add(time.Second)
+	if watch.Judge(s); s.Verdict.Code != explain.VerdictOK {
+		t.Errorf("with pods, a second later: %s: %s", s.Verdict.Code, s.Verdict.Message)
+	}
+}
+
 func TestUnreachableVerdict(t *testing.T) {
 	since := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	v := explain.Unreachable("http://127.0.0.1:9091", "connection refused", since)
