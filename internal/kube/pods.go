@@ -48,6 +48,7 @@ type podFacts struct {
 	uid, ip, hostIP    string
 	created            time.Time
 	labels             map[string]string
+	more               bool // there are labels that are not kept
 	annotations        map[string]string
 	ready, terminating bool
 	over               bool // it has run to its end
@@ -72,6 +73,7 @@ func keepPod(obj runtime.Object) *podFacts {
 		ready: readyPod(p), terminating: p.DeletionTimestamp != nil,
 		over: p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded,
 	}
+	f.more = len(f.labels) < len(p.Labels)
 	for i := range p.Spec.Containers {
 		c := containerFacts{}
 		for _, port := range p.Spec.Containers[i].Ports {
@@ -131,10 +133,11 @@ func bounded(from map[string]string) map[string]string {
 }
 
 // matches reports whether a pool's selector selects the pod. One without labels
-// selects none.
+// selects none. Of labels that are not kept the API server knows: it has selected the
+// pod.
 func (p *podFacts) matches(labels map[string]string) bool {
 	for k, v := range labels {
-		if got, ok := p.labels[k]; !ok || got != v {
+		if got, ok := p.labels[k]; ok && got != v || !ok && !p.more {
 			return false
 		}
 	}
