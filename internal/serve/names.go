@@ -2,6 +2,7 @@ package serve
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,7 +14,12 @@ import (
 // picker. It is for one caller.
 func (s *Server) takeNames() func(*kube.State) {
 	var before []naming.Rule
+	last := new(kube.State)
 	return func(state *kube.State) {
+		same := len(last.Pools) > 0 && slices.Equal(last.Models, state.Models) && slices.Equal(last.Rewrites, state.Rewrites)
+		if last = state; same {
+			return // pods have changed
+		}
 		pools := make([]kube.Name, 0, len(state.Pools))
 		for _, p := range state.Pools {
 			pools = append(pools, p.Name)
