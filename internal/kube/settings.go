@@ -49,8 +49,8 @@ func (c *Cluster) ReadSettings(ctx context.Context, named, of Name) (SettingsMap
 		if named = settingsName(p); named == (Name{}) {
 			return SettingsMap{}, nil
 		}
-		if named.Check() != nil {
-			return SettingsMap{Name: named}, nil // nothing can be called so
+		if !named.possible() {
+			return SettingsMap{Name: named}, nil // so there is none
 		}
 	}
 	client, err := c.core()

@@ -42,6 +42,9 @@ func (n Name) Check() error {
 	return nil
 }
 
+// possible reports whether an object can have the name.
+func (n Name) possible() bool { return n.Check() == nil }
+
 // WatchConfig says what is watched, and who is told.
 type WatchConfig struct {
 	Pools []Name

@@ -51,23 +51,7 @@ func (t *trouble) add(what, reason string, lasting bool) {
 		p = &ongoing{Problem: Problem{What: what, Since: now}}
 		t.problems[what] = p
 	}
-	again := !fresh && p.pause > 0 && now.Sub(p.said) >= p.pause
-	held := lasting && now.Sub(p.Since) < forbiddenFor
-	say := !held && (p.said.IsZero() || again || lasting && p.saidReason != reason)
-	p.Reason, p.Forbidden = reason, lasting && !held
-	if say {
-		p.saidReason = reason
-	}
-	switch {
-	case !say:
-	case lasting:
-		p.said, p.pause = now, 0
-	case again:
-		p.said, p.pause = now, min(2*p.pause, lastPause)
-	default:
-		p.said, p.pause = now, firstPause
-	}
-	since := now.Sub(p.Since)
+	say, since := p.add(now, reason, lasting), now.Sub(p.Since)
 	t.mu.Unlock()
 	if say {
 		t.log.Warn("no news from the API server, the last known pods stand", slog.String("what", what), slog.String("reason", reason), slog.Float64("sinceSeconds", since.Round(time.Second).Seconds()))
@@ -75,6 +59,26 @@ func (t *trouble) add(what, reason string, lasting bool) {
 	if fresh {
 		t.changed()
 	}
+}
+
+// add notes another failure, and reports whether it is to be said.
+func (p *ongoing) add(now time.Time, reason string, lasting bool) (say bool) {
+	held := lasting && now.Sub(p.Since) < forbiddenFor
+	again := p.pause > 0 && now.Sub(p.said) >= p.pause
+	p.Reason, p.Forbidden = reason, lasting && !held
+	if held || !p.said.IsZero() && !again && (!lasting || p.saidReason == reason) {
+		return false
+	}
+	switch {
+	case lasting:
+		p.pause = 0
+	case again:
+		p.pause = min(2*p.pause, lastPause)
+	default:
+		p.pause = firstPause
+	}
+	p.said, p.saidReason = now, reason
+	return true
 }
 
 // unsaid reports whether there is a problem of which nothing was said yet.

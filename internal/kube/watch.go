@@ -291,7 +291,7 @@ func (w *Watch) followSettings(ctx context.Context) error {
 	}
 	w.settings.stop()
 	w.named, w.settings = name, nil
-	if name.Check() != nil { // there is none, or can't be one
+	if !name.possible() { // none is named, or there can be none
 		return nil
 	}
 	w.settings = newFeed(w, source{
@@ -336,7 +336,7 @@ func oldPoolFeed(w *Watch, name Name) *feed[*InferencePool] {
 
 // state is what is known now.
 func (w *Watch) state() *State {
-	s := &State{Settings: SettingsMap{Name: w.named}, SettingsKnown: w.named.Check() != nil || w.settings.wasRead()}
+	s := &State{Settings: SettingsMap{Name: w.named}, SettingsKnown: !w.named.possible() || w.settings.wasRead()}
 	m := membership{namespaces: map[string]bool{}, at: map[string]claim{}}
 	for _, p := range w.pools {
 		m.namespaces[p.name.Namespace] = true
