@@ -125,7 +125,7 @@ func (f *clusterFlags) connect() (*kube.Cluster, error) {
 	}
 	c, err := kube.Connect(set)
 	if _, none := errors.AsType[*kube.NoConfigError](err); none {
-		return nil, cli.WithHint(err, cli.ExitUnreachable, "give --kubeconfig, or a picker's address with --server")
+		return nil, cli.WithHint(err, cli.ExitUnreachable, "give --kubeconfig FILE; a picker without a cluster: eppctl top --server HOST:PORT")
 	}
 	if err == nil {
 		return c, nil

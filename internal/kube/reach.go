@@ -105,7 +105,7 @@ func (c *Cluster) failed(ctx context.Context, a access, err error) error {
 	case c.silent(err):
 		e.Trouble, e.Err = Unreachable, fmt.Errorf("the API server at %s does not answer: %w", c.Server(), innermost(err))
 		e.Hint = "is it up, and is this the context that you mean? See: " + c.kubectl("cluster-info") + "\n" +
-			"a picker without a cluster: --server HOST:PORT"
+			"a picker without a cluster: eppctl top --server HOST:PORT"
 	default:
 		e.Trouble, e.Hint = Unreachable, "see: "+c.kubectl(a.list()...)
 	}

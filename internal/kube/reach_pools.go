@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,9 +50,7 @@ func (c *Cluster) Pools(ctx context.Context, namespace, selector string) ([]*Inf
 	default:
 		return nil, c.failed(ctx, access{verb: "list", resource: poolsOf(InferenceX), namespace: namespace}, errX)
 	}
-	slices.SortFunc(pools, func(a, b *InferencePool) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(pools, compare)
 	return pools, nil
 }
 
@@ -79,7 +76,7 @@ func (c *Cluster) noPoolAPI() error {
 		Step: "list InferencePools", Trouble: Missing,
 		Err: fmt.Errorf("%s has no such kind: Gateway API Inference Extension is not installed there", c),
 		Hint: "is this the cluster that you mean? See: " + c.kubectl("api-resources", "--api-group="+PoolV1.Group) + "\n" +
-			"a picker that is reached otherwise: --server HOST:PORT",
+			"a picker that is reached otherwise: eppctl top --server HOST:PORT",
 	}
 }
 
@@ -214,16 +211,6 @@ func readyPod(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
-}
-
-// labelQuery is labels in the form of a query.
-func labelQuery(labels map[string]string) string {
-	var terms []string
-	for k, v := range labels {
-		terms = append(terms, k+"="+v)
-	}
-	slices.Sort(terms)
-	return strings.Join(terms, ",")
 }
 
 // Namespaces lists the names of all namespaces.
