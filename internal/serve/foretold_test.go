@@ -23,8 +23,8 @@ import (
 
 // A part of the trace is its first requests. To be quick they are shrunk: each of
 // its blocks of 512 tokens, each prompt and each answer has only a share of its
-// tokens, so that what prompts have in common stays as it is. With
-// EPPCTL_TRACE=whole nothing is shrunk; .ci/foretold does that.
+// tokens, so that what prompts have in common stays as it is. With a number in
+// EPPCTL_TRACE so many are read, and nothing is shrunk; .ci/foretold does that.
 type part struct {
 	file   *os.File
 	lines  *bufio.Scanner
@@ -42,6 +42,9 @@ func newPart(t *testing.T) *part {
 	p := &part{file: file, lines: bufio.NewScanner(file), left: 2000, shrink: 8}
 	switch {
 	case wholeTrace():
+		if p.left, err = strconv.Atoi(os.Getenv("EPPCTL_TRACE")); err != nil {
+			t.Fatalf("EPPCTL_TRACE: %v", err)
+		}
 		p.shrink = 1
 	case testing.Short():
 		p.left = 120
@@ -50,7 +53,7 @@ func newPart(t *testing.T) *part {
 	return p
 }
 
-func wholeTrace() bool { return os.Getenv("EPPCTL_TRACE") == "whole" }
+func wholeTrace() bool { return os.Getenv("EPPCTL_TRACE") != "" }
 
 func (p *part) Close() error { return p.file.Close() }
 
