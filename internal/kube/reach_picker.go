@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/eppctl/eppctl/internal/shell"
 )
@@ -119,7 +120,7 @@ func (c *Cluster) PickerOf(ctx context.Context, pool *InferencePool) (*Picker, e
 	if len(pods) == 0 {
 		return nil, &StepError{
 			Step: "find the pods of Service " + pool.Namespace + "/" + service.Name, Trouble: Missing,
-			Err: fmt.Errorf("its selector %s matches no pod", labelQuery(service.Spec.Selector)),
+			Err: fmt.Errorf("its selector %s matches no pod", labels.Set(service.Spec.Selector)),
 			Hint: "is the picker's Deployment there, and not scaled to 0? See: " + c.kubectl("get", "deploy", "-n", pool.Namespace) + "\n" +
 				"one that fits: " + installing(p.Pool, service.Name),
 		}
@@ -190,13 +191,13 @@ func (c *Cluster) pickerService(ctx context.Context, pool Name, ref EndpointPick
 }
 
 // podsBy lists the pods with these labels.
-func (c *Cluster) podsBy(ctx context.Context, namespace string, labels map[string]string) ([]corev1.Pod, error) {
+func (c *Cluster) podsBy(ctx context.Context, namespace string, selector map[string]string) ([]corev1.Pod, error) {
 	client, err := c.core()
 	if err != nil {
 		return nil, err
 	}
 	var list corev1.PodList
-	err = client.Get().Namespace(namespace).Resource("pods").Param("labelSelector", labelQuery(labels)).Do(ctx).Into(&list)
+	err = client.Get().Namespace(namespace).Resource("pods").Param("labelSelector", labels.Set(selector).String()).Do(ctx).Into(&list)
 	if err != nil {
 		return nil, c.failed(ctx, access{verb: "list", resource: "pods", namespace: namespace}, err)
 	}
