@@ -109,7 +109,21 @@ func (o *Options) checkSelector() error {
 			problems = append(problems, fmt.Errorf("--selector: %q is no value of a label, of %s", v, key))
 		}
 	}
+	if o.selectsPicker() {
+		problems = append(problems, errors.New("--selector: it means the picker's own pods too; give a label that the model servers alone have"))
+	}
 	return errors.Join(problems...)
+}
+
+// selectsPicker reports whether the picker's pods have all labels of the pool's.
+func (o *Options) selectsPicker() bool {
+	own := map[string]string{"app.kubernetes.io/name": "eppctl", "app.kubernetes.io/instance": o.name(), "eppctl.dev/pool": o.Pool}
+	for key, value := range o.Selector {
+		if v, has := own[key]; !has || v != value {
+			return false
+		}
+	}
+	return len(o.Selector) > 0
 }
 
 func (o *Options) checkPorts() error {

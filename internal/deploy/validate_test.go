@@ -27,6 +27,8 @@ func TestValidate(t *testing.T) {
 		"a label's value /":       {func(o *Options) { o.Selector = map[string]string{"a": "/"} }, "--selector"},
 		"a label with a prefix":   {func(o *Options) { o.Selector = map[string]string{"example.com/a": "b_C.d"} }, ""},
 		"a label with two":        {func(o *Options) { o.Selector = map[string]string{"example.com/a/b": "c"} }, "--selector"},
+		"a label with no value":   {func(o *Options) { o.Selector = map[string]string{"app": ""} }, ""},
+		"the picker's own label":  {func(o *Options) { o.Selector = map[string]string{"eppctl.dev/pool": "chat"} }, "--selector"},
 		"no port":                 {func(o *Options) { o.TargetPorts = nil }, "--target-port"},
 		"nine ports":              {func(o *Options) { o.TargetPorts = []int{1, 2, 3, 4, 5, 6, 7, 8, 9} }, "--target-port"},
 		"a port twice":            {func(o *Options) { o.TargetPorts = []int{8000, 8000} }, "--target-port"},
