@@ -152,7 +152,7 @@ func ParseEndpoints(b []byte) ([]pool.Member, error) {
 // checkSources checks where an endpoint's numbers are said to come from.
 func checkSources(m *pool.Member) error {
 	if m.MaxRunning < 0 {
-		return fmt.Errorf("maxRunning: must be at least 1, or left out when it is not known, got %d", m.MaxRunning)
+		return errors.New("maxRunning: must be a number from 1 on, or left out when it is not known")
 	}
 	if m.Engine != "" && !engine.Known(m.Engine) {
 		return fmt.Errorf("engine %q: must be vllm, sglang or trtllm, or left out to go by the metrics page", m.Engine)

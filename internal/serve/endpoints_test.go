@@ -63,7 +63,7 @@ func TestParseEndpointsNamesThePlace(t *testing.T) {
 		{"unknown key", "endpoints: [{name: a, uri: http://h:1}]", "uri"},
 		{"no name", "endpoints: [{name: a, url: http://h:1}, {url: http://h:2}]", "endpoints[1]"},
 		{"a name without an end", "endpoints: [{name: " + strings.Repeat("a", 254) + ", url: http://h:1}]", "endpoints[0]: name must be at most 253 bytes long, got 254"},
-		{"fewer than no requests", "endpoints: [{name: a, url: http://h:1, maxRunning: -4}]", "endpoints[0]: maxRunning: must be at least 1"},
+		{"fewer than no requests", "endpoints: [{name: a, url: http://h:1, maxRunning: -4}]", "endpoints[0]: maxRunning: must be a number from 1 on"},
 		{"a password", "endpoints: [{name: a, url: 'http://u:p@h:1'}]", `endpoints[0]: "http://…@h:1" must`},
 		{"no URL", "endpoints: [{name: a}]", "endpoints[0]"},
 		{"no list", "endpoints: 7", "endpoints"},
