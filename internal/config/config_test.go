@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,6 +111,25 @@ func TestErrorsNameThePlace(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// What comes from a cluster may be a megabyte of mistakes.
+func TestErrorsAreBounded(t *testing.T) {
+	var keys, models strings.Builder
+	models.WriteString("models:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&keys, "k%d: 1\n", i)
+		models.WriteString("- name: m\n")
+	}
+	for _, text := range []string{keys.String(), models.String(), "weights: {" + strings.Repeat("a, ", 10_000) + "}"} {
+		c, err := parse([]byte(text))
+		if err == nil {
+			err = c.Validate(nil)
+		}
+		if err == nil || strings.Count(err.Error(), "\n") != mostProblems || !strings.Contains(err.Error(), "there is more") {
+			t.Errorf("%.20q: %d lines", text, strings.Count(fmt.Sprint(err), "\n"))
+		}
 	}
 }
 

@@ -21,7 +21,18 @@ func checkKeys(doc *yaml.Node, into reflect.Type, from origin) error {
 	}
 	w := walker{from: from}
 	w.walk(root, into, "")
-	return errors.Join(w.problems...)
+	return few(w.problems)
+}
+
+// mostProblems bounds what is said of one file.
+const mostProblems = 20
+
+// few joins the first errors, and says that there are more.
+func few(problems []error) error {
+	if len(problems) > mostProblems {
+		problems = append(problems[:mostProblems:mostProblems], errors.New("there is more that is wrong"))
+	}
+	return errors.Join(problems...)
 }
 
 // walker compares a document with the type that it is decoded into.
@@ -98,7 +109,7 @@ func (w *walker) entries(n *yaml.Node, t reflect.Type, path string) {
 // without a value is as good as not there.
 func (w *walker) keys(n *yaml.Node, path string, visit func(key, value *yaml.Node, at string)) {
 	seen := map[string]int{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && len(w.problems) <= mostProblems; i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		at := strings.TrimPrefix(path+"."+key.Value, ".")
 		if line, twice := seen[key.Value]; twice {

@@ -58,7 +58,7 @@ func (o origin) place(err error) error {
 		for _, e := range joined.Unwrap() {
 			out = append(out, o.place(e))
 		}
-		return errors.Join(out...)
+		return few(out)
 	}
 	if err == nil {
 		return nil
