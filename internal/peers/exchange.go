@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -132,21 +133,9 @@ func (x *Exchange) gather(ctx context.Context) error {
 			r.put(changed)
 		}
 		x.mu.Unlock()
-		if err := sleep(ctx, x.cfg.interval); err != nil {
+		if err := (clock.Wall{}).Sleep(ctx, x.cfg.interval); err != nil {
 			return err
 		}
-	}
-}
-
-// sleep waits, or returns the error of a context that ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

@@ -42,7 +42,7 @@ func (x *Exchange) meet(ctx context.Context) error {
 				listening.Go(func() { x.follow(one, address) })
 			}
 		}
-		if err := sleep(ctx, x.cfg.lookupEvery); err != nil {
+		if err := (clock.Wall{}).Sleep(ctx, x.cfg.lookupEvery); err != nil {
 			for _, cancel := range following {
 				cancel()
 			}
@@ -82,7 +82,7 @@ var errKnown = errors.New("known already")
 func (x *Exchange) follow(ctx context.Context, address string) {
 	peer := x.cfg.Pool.AddPeer()
 	for ; peer == nil; peer = x.cfg.Pool.AddPeer() { // those that are leaving have the places yet
-		if sleep(ctx, firstPause) != nil {
+		if (clock.Wall{}).Sleep(ctx, firstPause) != nil {
 			return
 		}
 	}
@@ -97,7 +97,7 @@ func (x *Exchange) follow(ctx context.Context, address string) {
 		err := l.listen(ctx)
 		if errors.Is(err, errKnown) {
 			l.know(true)
-			_ = sleep(ctx, x.cfg.lookupEvery)
+			_ = clock.Wall{}.Sleep(ctx, x.cfg.lookupEvery)
 			continue
 		}
 		if (clock.Wall{}).Now().Sub(begun) >= x.cfg.silence {
@@ -107,7 +107,7 @@ func (x *Exchange) follow(ctx context.Context, address string) {
 		if (clock.Wall{}).Now().Sub(l.last) >= x.cfg.silence {
 			peer.Forget()
 		}
-		_ = sleep(ctx, pause)
+		_ = clock.Wall{}.Sleep(ctx, pause)
 		pause = min(2*pause, x.cfg.heartbeat)
 	}
 }
