@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/eppctl/eppctl/internal/kube"
 )
@@ -69,16 +70,15 @@ func lookAtPools(ctx context.Context, cluster *kube.Cluster, namespace, selector
 		return nil, err
 	}
 	items := make([]poolItem, len(pools))
-	places := make(chan struct{}, maxPoolsAtOnce)
-	var all sync.WaitGroup
+	var looks errgroup.Group
+	looks.SetLimit(maxPoolsAtOnce)
 	for i, pool := range pools {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
+		looks.Go(func() error {
 			items[i] = lookAtPool(ctx, cluster, pool)
+			return nil
 		})
 	}
-	all.Wait()
+	_ = looks.Wait() // what went wrong is in the items
 	return items, nil
 }
 
