@@ -35,7 +35,7 @@ func (s *server) authorize(w http.ResponseWriter, r *http.Request) error {
 	user, allowed, err := s.Access.Access(r.Context(), token, verb(r), r.URL.Path)
 	switch {
 	case err != nil: // logged by who knows the reason
-		return fail(http.StatusServiceUnavailable, CodeNobodyToAsk, "the picker can't ask the cluster's API server who you are").hint("its log says why; try again")
+		return fail(http.StatusServiceUnavailable, CodeAccessUnknown, "the picker can't ask the cluster's API server who you are").hint("its log says why; try again")
 	case user == "":
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		message := "a bearer token is needed"

@@ -211,7 +211,7 @@ const (
 	CodeOrigin            = "origin-not-allowed"
 	CodeUnauthorized      = "unauthorized"
 	CodeForbidden         = "forbidden"
-	CodeNobodyToAsk       = "access-unknown"
+	CodeAccessUnknown     = "access-unknown"
 	CodeReadOnly          = "read-only"
 	CodePrecondition      = "precondition-required"
 	CodeGenerationChanged = "generation-changed"

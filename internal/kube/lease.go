@@ -22,8 +22,8 @@ import (
 
 // The times of an election, which are those of Kubernetes' own components.
 const (
-	// LeaseDuration is how long a candidate sees a lease unchanged before it takes it.
-	LeaseDuration = 15 * time.Second
+	// leaseDuration is how long a candidate sees a lease unchanged before it takes it.
+	leaseDuration = 15 * time.Second
 	// renewDeadline is how long a leader leads after the renewal that last succeeded
 	// was sent. It ends before anybody can take the lease, whatever a leader waits for,
 	// as long as no clock runs half as fast again as another.
@@ -232,7 +232,7 @@ func (e *Election) write(ctx context.Context, old *coordinationv1.Lease) error {
 		s.LeaseTransitions = new(transitions(old))
 	}
 	s.HolderIdentity, s.RenewTime = new(e.identity), new(metav1.NewMicroTime(sent))
-	s.LeaseDurationSeconds = new(int32(LeaseDuration / time.Second))
+	s.LeaseDurationSeconds = new(int32(leaseDuration / time.Second))
 	var err error
 	if old == nil {
 		next, err = e.leases.create(ctx, next)
@@ -344,7 +344,7 @@ func holderOf(l *coordinationv1.Lease) string { return deref(l.Spec.HolderIdenti
 // lasts is how long the lease's holder may rely on it.
 func lasts(l *coordinationv1.Lease) time.Duration {
 	if l == nil || l.Spec.LeaseDurationSeconds == nil {
-		return LeaseDuration
+		return leaseDuration
 	}
 	return time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 }

@@ -82,7 +82,7 @@ func TestElection(t *testing.T) {
 			a.line.set(func(l *line) { l.lost = true })
 			time.Sleep(renewDeadline)
 			expect(t, "at the deadline", nil, a, b)
-			time.Sleep(LeaseDuration - renewDeadline + leaseRetry)
+			time.Sleep(leaseDuration - renewDeadline + leaseRetry)
 			expect(t, "when the lease is over", b, a, b)
 			a.line.set(func(*line) {})
 			time.Sleep(time.Minute)
@@ -92,7 +92,7 @@ func TestElection(t *testing.T) {
 			a.line.set(func(l *line) { l.deaf = true })
 			time.Sleep(renewDeadline)
 			expect(t, "at the deadline", nil, a, b)
-			time.Sleep(2 * LeaseDuration)
+			time.Sleep(2 * leaseDuration)
 			expect(t, "when the lease is over", b, a, b)
 		}},
 		{"a lease that others touch is not taken for renewed", func(t *testing.T, server *fakeLease, a, b *candidate) {
@@ -149,7 +149,7 @@ func TestElection(t *testing.T) {
 			if name := a.Leader(); !strings.HasPrefix(name, "?[31mx?yz") || len(name) != maxLeader {
 				t.Errorf("the leader is shown as %q", name)
 			}
-			time.Sleep(LeaseDuration)
+			time.Sleep(leaseDuration)
 			if a.Leading() == b.Leading() {
 				t.Error("nobody leads when it is over")
 			}
