@@ -87,6 +87,19 @@ func TestReplicasTellEachOther(t *testing.T) {
 			time.Sleep(2 * silence)
 			expect(t, "when they hear of each other again", b, 0, 1)
 		}},
+		{"and one that another process has taken the place of", func(t *testing.T, w *wires, a, b *replica) {
+			defer finish(a.pick(t))
+			time.Sleep(soon)
+			a.leave()
+			next := newReplica(t, 4, 3)
+			next.join(t, w, "10.0.0.1:9092", nil, "10.0.0.2:9092")
+			time.Sleep(time.Second)
+			if s := b.Stats(); s.Connected != 1 {
+				t.Errorf("%+v", s)
+			}
+			expect(t, "though it was away for a moment", b, 0, 0)
+			next.leave()
+		}},
 		{"and one that ends is forgotten", func(t *testing.T, _ *wires, a, b *replica) {
 			defer finish(a.pick(t))
 			time.Sleep(soon)

@@ -128,6 +128,7 @@ type listener struct {
 	peer    *pool.Peer
 	address string
 	replica string    // its name
+	process string    // the instance that told last
 	last    time.Time // when it said something
 	problem string    // that was last logged
 	known   bool      // it is none that is wanted: see errKnown
@@ -153,6 +154,10 @@ func (l *listener) listen(ctx context.Context) error {
 	}
 	defer resp.Body.Close()
 	instance := resp.Header.Get(instanceHeader)
+	if instance != l.process {
+		l.process = instance
+		l.peer.Forget() // that one's requests ended with it
+	}
 	if !l.claim(instance) {
 		return errKnown
 	}
