@@ -64,7 +64,7 @@ func (s *server) writable() error {
 	if s.AllowWrite {
 		return nil
 	}
-	return fail(http.StatusForbidden, CodeReadOnly, "this picker may not be changed from here").hint("start it with --allow-write, or in a cluster: kubectl set env deployment/NAME EPPCTL_ALLOW_WRITE=true")
+	return fail(http.StatusForbidden, CodeReadOnly, "this picker may not be changed from here").hint("start it with --allow-write, or in a cluster: kubectl set env -n NAMESPACE deployment/NAME EPPCTL_ALLOW_WRITE=true")
 }
 
 // precondition reads If-Match: the generation that the new weights replace.
