@@ -19,7 +19,7 @@ const clusterHeading = "Cluster"
 // kubectl's meaning; only the address of the API server is --kube-server, since
 // --server is a picker's.
 type clusterFlags struct {
-	set            kube.Settings
+	set            kube.ConnectOptions
 	requestTimeout string
 	flags          *pflag.FlagSet // these alone
 }
@@ -57,8 +57,8 @@ func (f *clusterFlags) given() bool {
 	return given
 }
 
-// settings are what the flags say.
-func (f *clusterFlags) settings() (kube.Settings, error) {
+// options are what the flags say.
+func (f *clusterFlags) options() (kube.ConnectOptions, error) {
 	s := f.set
 	var err error
 	if s.RequestTimeout, err = parseTimeout(f.requestTimeout); err != nil {

@@ -119,7 +119,7 @@ func (f *poolFlags) find(ctx context.Context) (*fleet, error) {
 
 // connect finds the cluster. Nothing is asked of it yet.
 func (f *clusterFlags) connect() (*kube.Cluster, error) {
-	set, err := f.settings()
+	set, err := f.options()
 	if err != nil {
 		return nil, err
 	}

@@ -23,12 +23,12 @@ func TestClusterFlags(t *testing.T) {
 		t.Error("no flag: a cluster is asked for")
 	}
 	f := parse("-n", "prod", "--request-timeout", "30", "--as-group", "a", "--as-group", "b,c")
-	s, err := f.settings()
+	s, err := f.options()
 	if err != nil || !f.given() || s.Namespace != "prod" || s.RequestTimeout != 30*time.Second || len(s.AsGroups) != 2 {
-		t.Errorf("settings = %+v, %v, given %v", s, err, f.given())
+		t.Errorf("options = %+v, %v, given %v", s, err, f.given())
 	}
 	for _, text := range []string{"soon", "-1s", "-5", "9223372036854775807"} {
-		if _, err := parse("--request-timeout", text).settings(); cli.Status(err) != cli.ExitUsage {
+		if _, err := parse("--request-timeout", text).options(); cli.Status(err) != cli.ExitUsage {
 			t.Errorf("--request-timeout %s: %v", text, err)
 		}
 	}

@@ -27,12 +27,12 @@ func (f *serveFlags) connect(ctx context.Context, flags *pflag.FlagSet, log io.W
 	if err := errors.Join(f.checkPools(), f.checkCombination(flags)); err != nil {
 		return nil, cli.WithHint(err, cli.ExitUsage, "see 'eppctl serve --help'")
 	}
-	settings, err := f.cluster.settings()
+	opts, err := f.cluster.options()
 	if err != nil {
 		return nil, err
 	}
 	k := &serve.Kube{ConfigFile: f.configFile != ""}
-	k.Cluster, err = kube.Connect(settings)
+	k.Cluster, err = kube.Connect(opts)
 	if _, none := errors.AsType[*kube.NoConfigError](err); none {
 		return nil, cli.WithHint(err, cli.ExitUsage, "give --kubeconfig FILE, or run it in a pod; without a cluster: --sim 4, or --endpoint NAME=http://HOST:PORT")
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/eppctl/eppctl/internal/buildinfo"
 )
 
-// Settings say which cluster is meant and who asks. They are kubectl's flags of the
+// ConnectOptions say which cluster is meant and who asks. They are kubectl's flags of the
 // same names, but for KubeServer, whose flag is --kube-server; "" is not given.
-type Settings struct {
+type ConnectOptions struct {
 	Kubeconfig, Context, Cluster, User, Namespace   string
 	KubeServer, TLSServerName, CertificateAuthority string
 	Insecure                                        bool // no check of the server's certificate
@@ -57,7 +57,7 @@ func (e *NoConfigError) Unwrap() error { return e.Err }
 // Connect finds the cluster as kubectl does: the file of --kubeconfig, else those of
 // $KUBECONFIG, else ~/.kube/config, and in a pod without any of them its service
 // account. Nothing is asked yet. The error is a [*NoConfigError] when there is none.
-func Connect(s Settings) (*Cluster, error) {
+func Connect(s ConnectOptions) (*Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = s.Kubeconfig
 	rules.WarnIfAllMissing = false
@@ -94,7 +94,7 @@ func Connect(s Settings) (*Cluster, error) {
 	return c, nil
 }
 
-func (s *Settings) overrides() *clientcmd.ConfigOverrides {
+func (s *ConnectOptions) overrides() *clientcmd.ConfigOverrides {
 	return &clientcmd.ConfigOverrides{
 		CurrentContext: s.Context,
 		Context:        clientcmdapi.Context{Cluster: s.Cluster, AuthInfo: s.User, Namespace: s.Namespace},

@@ -65,7 +65,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := Connect(Settings{Kubeconfig: file})
+	cluster, err := Connect(ConnectOptions{Kubeconfig: file})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 func inCluster(t *testing.T, f *kubetest.Server, pools ...string) *Kube {
 	t.Helper()
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	c, err := kube.Connect(kube.Settings{KubeServer: f.URL, Namespace: "serving"})
+	c, err := kube.Connect(kube.ConnectOptions{KubeServer: f.URL, Namespace: "serving"})
 	if err != nil {
 		t.Fatal(err)
 	}
