@@ -91,25 +91,38 @@ func (f *poolsFlags) run(c *cobra.Command, s *cli.Streams) error {
 	}
 	out := &poolsPrinter{printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, last: map[kube.Name]poolItem{}}
 	out.start()
-	for first := true; ; first = false {
-		list, err := lookAtPools(c.Context(), cluster, namespace, f.selector)
+	list, err := lookAtPools(c.Context(), cluster, namespace, f.selector)
+	switch {
+	case c.Context().Err() != nil:
+		return context.Cause(c.Context())
+	case err != nil:
+		return stepError(err)
+	case len(list) == 0:
+		fmt.Fprintln(s.Err, cli.Sanitize(nonePlace(cluster, namespace)))
+	}
+	if err := out.print(list, !f.watch); err != nil || !f.watch {
+		return err
+	}
+	return f.goOn(c.Context(), out, func() ([]poolItem, error) { return lookAtPools(c.Context(), cluster, namespace, f.selector) })
+}
+
+// goOn prints what changes until ctx ends. A trouble is told once while it lasts.
+func (f *poolsFlags) goOn(ctx context.Context, out *poolsPrinter, look func() ([]poolItem, error)) error {
+	warn := tellOnce(warner(out.printer.Streams))
+	for sleepOr(ctx, f.interval, nil) {
+		list, err := look()
 		switch {
-		case c.Context().Err() != nil:
-			return context.Cause(c.Context())
-		case err != nil && first:
-			return stepError(err)
+		case ctx.Err() != nil:
 		case err != nil:
-			warner(s)(err.Error() + "; trying again")
-		case len(list) == 0 && first:
-			fmt.Fprintln(s.Err, cli.Sanitize(nonePlace(cluster, namespace)))
-		}
-		if err := out.print(list, !f.watch); err != nil || !f.watch {
-			return err
-		}
-		if !sleepOr(c.Context(), f.interval, nil) {
-			return context.Cause(c.Context())
+			warn(err.Error() + "; trying again")
+		default:
+			warn = tellOnce(warner(out.printer.Streams))
+			if err := out.print(list, false); err != nil {
+				return err
+			}
 		}
 	}
+	return context.Cause(ctx)
 }
 
 func nonePlace(cluster *kube.Cluster, namespace string) string {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,6 +132,35 @@ func TestPools(t *testing.T) {
 	if status := run(t.Context(), s, []string{"pools", "--kubeconfig", config, "-o", "name"}); status != cli.ExitOK ||
 		!strings.HasPrefix(out.String(), "inferencepool.inference.networking.k8s.io/chat\n") {
 		t.Errorf("names: status %d: %s%s", status, out, errOut)
+	}
+}
+
+// A trouble is told once while it lasts, and again when it comes again.
+func TestPoolsAreWatchedThroughTrouble(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, inferenceV1) {
+			http.NotFound(w, r)
+			return
+		}
+		switch asked.Add(1) {
+		case 1, 5:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(listDoc("InferencePool"))
+		case 9:
+			interrupt()
+		default:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	t.Cleanup(server.Close)
+	s, _, errOut := cli.Test()
+	if status := run(ctx, s, []string{"pools", "--watch", "--interval", minInterval.String(), "--kubeconfig", kubeconfig(t, server.URL)}); status != cli.ExitInterrupted {
+		t.Errorf("status %d: %s", status, errOut)
+	}
+	if n := strings.Count(errOut.String(), "trying again"); n != 2 {
+		t.Errorf("told %d times: %s", n, errOut)
 	}
 }
 
