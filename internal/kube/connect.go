@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,7 +66,7 @@ func Connect(s ConnectOptions) (*Cluster, error) {
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err), errors.Is(err, rest.ErrNotInCluster):
-		return nil, &NoConfigError{errors.New("there is no kubeconfig, and this is no pod")}
+		return nil, noCluster(loader, s)
 	case err != nil:
 		if os.IsNotExist(err) {
 			return nil, &NoConfigError{err}
@@ -92,6 +93,17 @@ func Connect(s ConnectOptions) (*Cluster, error) {
 	config.Timeout = s.RequestTimeout
 	config.WarningHandler = rest.NoWarnings{} // such as that v1alpha2 is old
 	return c, nil
+}
+
+// noCluster says why no cluster is named: by a context, or by anything.
+func noCluster(loader clientcmd.ClientConfig, s ConnectOptions) error {
+	if raw, err := loader.RawConfig(); err == nil {
+		name := cmp.Or(s.Context, raw.CurrentContext)
+		if of := raw.Contexts[name]; of != nil {
+			return fmt.Errorf("kubeconfig: the context %q is of the cluster %q, which is not there or has no address", name, cmp.Or(s.Cluster, of.Cluster))
+		}
+	}
+	return &NoConfigError{errors.New("no kubeconfig names one, and this is no pod")}
 }
 
 func (s *ConnectOptions) overrides() *clientcmd.ConfigOverrides {

@@ -50,6 +50,23 @@ func TestRequestsAreLeft(t *testing.T) {
 	})
 }
 
+func TestContextWithoutACluster(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"an empty file":       {"", "no cluster is known: no kubeconfig names one"},
+		"no such cluster":     {`{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "gone"}}]}`, `the context "a" is of the cluster "gone", which is not there`},
+		"one without address": {`{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "b"}}], "clusters": [{"name": "b", "cluster": {}}]}`, `cluster "b"`},
+	} {
+		t.Setenv("KUBERNETES_SERVICE_HOST", "") // as on a laptop
+		file := filepath.Join(t.TempDir(), "config")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Connect(ConnectOptions{Kubeconfig: file}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 // What a kubeconfig holds may be anybody's: names are not run, and a program that gets
 // no credentials is no API server that does not answer.
 func TestOddKubeconfig(t *testing.T) {
