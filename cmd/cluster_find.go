@@ -101,7 +101,7 @@ func (f *poolFlags) connect() (*kube.Cluster, kube.Name, error) {
 }
 
 // find goes from the pool to its picker.
-func (f *poolFlags) find(ctx context.Context) (*fleet, error) {
+func (f *poolFlags) find(ctx context.Context) (*replicas, error) {
 	cluster, name, err := f.connect()
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (f *poolFlags) find(ctx context.Context) (*fleet, error) {
 	if err != nil {
 		return nil, stepError(err)
 	}
-	return newFleet(ctx, cluster, picker, token)
+	return newReplicas(ctx, cluster, picker, token)
 }
 
 // connect finds the cluster. Nothing is asked of it yet.
@@ -154,8 +154,8 @@ func stepError(err error) error {
 	return cli.WithHint(e, cli.ExitError, e.Hint)
 }
 
-// fleet is a pool's picker in a cluster: its replicas, and the way to them.
-type fleet struct {
+// replicas is a pool's picker in a cluster: its replicas, and the way to them.
+type replicas struct {
 	cluster   *kube.Cluster
 	pool      kube.Name
 	service   string       // of the picker; as a host it stands for the best replica there is
@@ -166,53 +166,53 @@ type fleet struct {
 	transport http.RoundTripper
 }
 
-// newFleet makes the way to the replicas. When their pods don't tell whose picker they
+// newReplicas makes the way to the replicas. When their pods don't tell whose picker they
 // run, they are asked.
-func newFleet(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker, token string) (*fleet, error) {
-	f := &fleet{cluster: cluster, pool: picker.Pool, service: picker.Service, picker: picker, kind: picker.Kind, token: token}
-	f.tunnel = cluster.NewTunnel(f.pool.Namespace, f.resolve)
-	f.transport = f.tunnel.Transport()
-	if f.kind != kube.KindUnknown {
-		return f, nil
+func newReplicas(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker, token string) (*replicas, error) {
+	r := &replicas{cluster: cluster, pool: picker.Pool, service: picker.Service, picker: picker, kind: picker.Kind, token: token}
+	r.tunnel = cluster.NewTunnel(r.pool.Namespace, r.resolve)
+	r.transport = r.tunnel.Transport()
+	if r.kind != kube.KindUnknown {
+		return r, nil
 	}
-	if err := f.ask(ctx); err != nil {
-		f.close()
+	if err := r.ask(ctx); err != nil {
+		r.close()
 		return nil, clientError(err)
 	}
-	return f, nil
+	return r, nil
 }
 
 // ask finds out whose picker it is.
-func (f *fleet) ask(ctx context.Context) error {
+func (r *replicas) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
 	defer cancel()
-	pod := f.picker.Running()[0]
-	client, err := f.client(pod.Name, pod)
+	pod := r.picker.Running()[0]
+	client, err := r.client(pod.Name, pod)
 	if err != nil {
 		return err
 	}
 	_, err = client.Version(ctx)
 	if err == nil {
-		f.kind = kube.KindEppctl
+		r.kind = kube.KindEppctl
 		return nil
 	}
-	pages := scrape.NewClient(scrape.Options{Clock: clock.Wall{}, Timeout: kindTimeout, Transport: f.transport})
+	pages := scrape.NewClient(scrape.Options{Clock: clock.Wall{}, Timeout: kindTimeout, Transport: r.transport})
 	page, pageErr := pages.Read(ctx, metricsAddress(pod))
 	guarded, _ := errors.AsType[*scrape.Error](pageErr)
 	switch {
 	case pageErr == nil && page.Maker() == metricview.LLMD, guarded != nil && guarded.Kind == scrape.Forbidden:
-		f.kind = kube.KindLLMD // ours asks for no token
+		r.kind = kube.KindLLMD // ours asks for no token
 		return nil
 	}
 	return err
 }
 
 // resolve makes a pod's name of the host of an address.
-func (f *fleet) resolve(ctx context.Context, host string) (string, error) {
-	if host != f.service {
+func (r *replicas) resolve(ctx context.Context, host string) (string, error) {
+	if host != r.service {
 		return host, nil
 	}
-	picker, err := f.cluster.FindPicker(ctx, f.pool)
+	picker, err := r.cluster.FindPicker(ctx, r.pool)
 	if err != nil {
 		return "", err
 	}
@@ -220,17 +220,17 @@ func (f *fleet) resolve(ctx context.Context, host string) (string, error) {
 }
 
 // again finds the replicas that there are now.
-func (f *fleet) again(ctx context.Context) error {
-	picker, err := f.cluster.FindPicker(ctx, f.pool)
+func (r *replicas) again(ctx context.Context) error {
+	picker, err := r.cluster.FindPicker(ctx, r.pool)
 	if err == nil {
-		f.picker = picker
+		r.picker = picker
 	}
 	return err
 }
 
-func (f *fleet) close() {
-	f.transport.(interface{ CloseIdleConnections() }).CloseIdleConnections()
-	f.tunnel.Close()
+func (r *replicas) close() {
+	r.transport.(interface{ CloseIdleConnections() }).CloseIdleConnections()
+	r.tunnel.Close()
 }
 
 // address is what a port of a pod is called.
@@ -243,19 +243,19 @@ func metricsAddress(pod kube.PickerPod) string {
 }
 
 // client is of the admin API at a host that is like a pod.
-func (f *fleet) client(host string, like kube.PickerPod) (*admin.Client, error) {
-	opts, base := admin.ClientOptions{Transport: f.transport}, address(host, like.AdminPort)
+func (r *replicas) client(host string, like kube.PickerPod) (*admin.Client, error) {
+	opts, base := admin.ClientOptions{Transport: r.transport}, address(host, like.AdminPort)
 	if like.AdminAuth {
-		opts.Token, base = f.token, strings.Replace(base, "http:", "https:", 1)
+		opts.Token, base = r.token, strings.Replace(base, "http:", "https:", 1)
 	}
 	return admin.NewClient(base, opts)
 }
 
 // clients are of the admin APIs of all replicas that run.
-func (f *fleet) clients() ([]*admin.Client, error) {
+func (r *replicas) clients() ([]*admin.Client, error) {
 	var clients []*admin.Client
-	for _, pod := range f.picker.Running() {
-		client, err := f.client(pod.Name, pod)
+	for _, pod := range r.picker.Running() {
+		client, err := r.client(pod.Name, pod)
 		if err != nil {
 			return nil, err
 		}
@@ -265,16 +265,16 @@ func (f *fleet) clients() ([]*admin.Client, error) {
 }
 
 // pages are the metrics pages of all replicas that run.
-func (f *fleet) pages() []string {
+func (r *replicas) pages() []string {
 	var pages []string
-	for _, pod := range f.picker.Running() {
+	for _, pod := range r.picker.Running() {
 		pages = append(pages, metricsAddress(pod))
 	}
 	return pages
 }
 
 // told is how the replicas are named on standard error; by is the way to them.
-func (f *fleet) told(pods []kube.PickerPod, by string) string {
+func (r *replicas) told(pods []kube.PickerPod, by string) string {
 	var names []string
 	ready := false
 	for _, pod := range pods {
@@ -284,13 +284,13 @@ func (f *fleet) told(pods []kube.PickerPod, by string) string {
 	if len(names) > 1 {
 		text = "pickers " + strings.Join(names, ", ")
 	}
-	if f.kind == kube.KindLLMD {
+	if r.kind == kube.KindLLMD {
 		text = "llm-d's " + text
 	}
 	if !ready {
 		by += "; not ready"
 	}
-	return fmt.Sprintf("%s of pool %s (%s, %s)", text, f.pool, f.cluster, by)
+	return fmt.Sprintf("%s of pool %s (%s, %s)", text, r.pool, r.cluster, by)
 }
 
 // byForward is the way to a port of a pod.

@@ -26,27 +26,27 @@ const (
 // there alone.
 type logSource struct {
 	*source.Files // of what is logged until now
-	fleet         *fleet
+	replicas      *replicas
 	opts          source.Options
 	logs          []io.Closer
 }
 
 // openLogs reads the logs of all replicas. Those that can't be read are warned of
 // while others can.
-func (f *fleet) openLogs(ctx context.Context, opts source.Options) (*logSource, error) {
-	l := &logSource{fleet: f, opts: opts}
+func (r *replicas) openLogs(ctx context.Context, opts source.Options) (*logSource, error) {
+	l := &logSource{replicas: r, opts: opts}
 	var texts []io.Reader
 	var names []string
 	var failed error
-	for _, pod := range slices.Backward(f.picker.Pods) { // the best is the newest, probably
-		log, err := f.log(ctx, pod, kube.LogOptions{})
+	for _, pod := range slices.Backward(r.picker.Pods) { // the best is the newest, probably
+		log, err := r.log(ctx, pod, kube.LogOptions{})
 		if err != nil {
 			failed = err
 			opts.Warn(err.Error())
 			continue
 		}
 		if pod.Restarted {
-			if before, err := f.log(ctx, pod, kube.LogOptions{Previous: true}); err == nil { // it may be gone
+			if before, err := r.log(ctx, pod, kube.LogOptions{Previous: true}); err == nil { // it may be gone
 				texts, l.logs = append(texts, before, strings.NewReader("\n")), append(l.logs, before)
 			}
 		}
@@ -61,8 +61,8 @@ func (f *fleet) openLogs(ctx context.Context, opts source.Options) (*logSource, 
 	return l, nil
 }
 
-func (f *fleet) log(ctx context.Context, pod kube.PickerPod, opts kube.LogOptions) (io.ReadCloser, error) {
-	return f.cluster.Log(ctx, f.pool.Namespace, pod.Name, pod.Container, opts)
+func (r *replicas) log(ctx context.Context, pod kube.PickerPod, opts kube.LogOptions) (io.ReadCloser, error) {
+	return r.cluster.Log(ctx, r.pool.Namespace, pod.Name, pod.Container, opts)
 }
 
 func (l *logSource) close() {
@@ -141,7 +141,7 @@ type tails struct {
 
 // start follows the replicas that are not followed yet.
 func (t *tails) start(ctx context.Context) {
-	for _, pod := range t.source.fleet.picker.Running() {
+	for _, pod := range t.source.replicas.picker.Running() {
 		if !t.following[pod.Name] {
 			t.following[pod.Name] = true
 			go t.one(ctx, pod)
@@ -151,7 +151,7 @@ func (t *tails) start(ctx context.Context) {
 
 // look finds replicas that came since.
 func (t *tails) look(ctx context.Context) {
-	if err := t.source.fleet.again(ctx); err != nil && ctx.Err() == nil {
+	if err := t.source.replicas.again(ctx); err != nil && ctx.Err() == nil {
 		t.source.opts.Warn(fmt.Sprintf("%v; trying again", err))
 	}
 	t.start(ctx)
@@ -160,7 +160,7 @@ func (t *tails) look(ctx context.Context) {
 // one follows a replica's log to its end.
 func (t *tails) one(ctx context.Context, pod kube.PickerPod) {
 	defer func() { t.ended <- pod.Name }()
-	log, err := t.source.fleet.log(ctx, pod, kube.LogOptions{Follow: true})
+	log, err := t.source.replicas.log(ctx, pod, kube.LogOptions{Follow: true})
 	if err == nil {
 		defer log.Close()
 		want := t.want
@@ -186,28 +186,28 @@ func (t *tails) wait() {
 	}
 }
 
-// fleetSource are the decisions that the replicas of a picker in a cluster tell. It
+// replicaSource are the decisions that the replicas of a picker in a cluster tell. It
 // follows them as they come and go.
-type fleetSource struct {
-	fleet  *fleet
-	opts   source.Options
-	looked time.Time
+type replicaSource struct {
+	replicas *replicas
+	opts     source.Options
+	looked   time.Time
 }
 
-func (s *fleetSource) pickers(ctx context.Context) (*source.Pickers, error) {
+func (s *replicaSource) pickers(ctx context.Context) (*source.Pickers, error) {
 	now := clock.Wall{}.Now()
 	if now.Sub(s.looked) >= lookAgain {
-		if err := s.fleet.again(ctx); err != nil {
+		if err := s.replicas.again(ctx); err != nil {
 			return nil, err
 		}
 		s.looked = now
 	}
-	clients, err := s.fleet.clients()
+	clients, err := s.replicas.clients()
 	return source.NewPickers(clients, s.opts), err
 }
 
 // Find implements [source.Source].
-func (s *fleetSource) Find(ctx context.Context, id string, nth int) (found source.Found, err error) {
+func (s *replicaSource) Find(ctx context.Context, id string, nth int) (found source.Found, err error) {
 	p, err := s.pickers(ctx)
 	if err == nil {
 		found, err = p.Find(ctx, id, nth)
@@ -217,7 +217,7 @@ func (s *fleetSource) Find(ctx context.Context, id string, nth int) (found sourc
 }
 
 // Each implements [source.Source].
-func (s *fleetSource) Each(ctx context.Context, want source.Want, visit func(*explain.Record) error) (more bool, err error) {
+func (s *replicaSource) Each(ctx context.Context, want source.Want, visit func(*explain.Record) error) (more bool, err error) {
 	p, err := s.pickers(ctx)
 	if err == nil {
 		more, err = p.Each(ctx, want, visit)
@@ -227,7 +227,7 @@ func (s *fleetSource) Each(ctx context.Context, want source.Want, visit func(*ex
 }
 
 // failed has the replicas found anew the next time: they may be others.
-func (s *fleetSource) failed(err error) {
+func (s *replicaSource) failed(err error) {
 	if err != nil {
 		s.looked = time.Time{}
 	}

@@ -85,7 +85,7 @@ func runDrain(ctx context.Context, s *cli.Streams, r *router, pod string, draine
 	for _, client := range clients { // each has its own health of the pod, and sends its own requests
 		pods, failed := client.Drain(ctx, pod, drained)
 		if failed != nil {
-			err = cmp.Or(err, drainError(failed, found.fleet, pod, drained))
+			err = cmp.Or(err, drainError(failed, found.replicas, pod, drained))
 			continue
 		}
 		done++
@@ -109,21 +109,21 @@ func runDrain(ctx context.Context, s *cli.Streams, r *router, pod string, draine
 
 // drainError is that of one picker. In a cluster there is a way that needs no right to
 // change it.
-func drainError(err error, f *fleet, pod string, drained bool) error {
+func drainError(err error, r *replicas, pod string, drained bool) error {
 	e, ok := errors.AsType[*admin.RequestError](err)
-	if f == nil || !ok || e.Code != admin.CodeReadOnly {
+	if r == nil || !ok || e.Code != admin.CodeReadOnly {
 		return clientError(err)
 	}
 	namespace, name, several := strings.Cut(pod, "/")
 	if !several {
-		namespace, name = f.pool.Namespace, pod
+		namespace, name = r.pool.Namespace, pod
 	}
 	words := []string{"kubectl", "annotate", "pod", name, "eppctl.dev/drain=true", "-n", namespace}
 	if !drained {
 		words[4] = "eppctl.dev/drain-"
 	}
-	if f.cluster.Context != "" {
-		words = append(words, "--context", f.cluster.Context)
+	if r.cluster.Context != "" {
+		words = append(words, "--context", r.cluster.Context)
 	}
 	return cli.WithHint(err, cli.ExitUsage, "at the pod itself: "+shell.Line(words...)+"\n"+e.Hint)
 }

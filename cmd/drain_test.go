@@ -12,13 +12,13 @@ import (
 
 func TestDrainOfAPickerThatMayNotBeChanged(t *testing.T) {
 	refused := &admin.RequestError{FailureText: admin.FailureText{Code: admin.CodeReadOnly, Message: "no", Hint: "start it with --allow-write"}, Status: 403}
-	in := &fleet{pool: kube.Name{Namespace: "prod", Name: "chat"}, cluster: &kube.Cluster{Context: "gke-eu1"}}
+	in := &replicas{pool: kube.Name{Namespace: "prod", Name: "chat"}, cluster: &kube.Cluster{Context: "gke-eu1"}}
 	tests := []struct {
-		name  string
-		fleet *fleet
-		pod   string
-		drain bool
-		want  string
+		name     string
+		replicas *replicas
+		pod      string
+		drain    bool
+		want     string
 	}{
 		{"without a cluster", nil, "sim-0", true, "start it with --allow-write"},
 		{"drain", in, "vllm-0", true, "kubectl annotate pod vllm-0 eppctl.dev/drain=true -n prod --context gke-eu1\nstart it with --allow-write"},
@@ -28,7 +28,7 @@ func TestDrainOfAPickerThatMayNotBeChanged(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			e, ok := errors.AsType[*cli.Error](drainError(refused, tt.fleet, tt.pod, tt.drain))
+			e, ok := errors.AsType[*cli.Error](drainError(refused, tt.replicas, tt.pod, tt.drain))
 			if !ok || e.Code != cli.ExitUsage || !strings.Contains(e.Hint, tt.want) {
 				t.Errorf("drainError() = %+v, want the hint %q", e, tt.want)
 			}

@@ -63,11 +63,11 @@ func (f *metricsFlags) askPickers(ctx context.Context, s *cli.Streams) (*pagesAt
 	if err != nil {
 		return nil, adminError(err)
 	}
-	if fleet := found.fleet; fleet != nil {
-		if fleet.kind != kube.KindEppctl {
-			fmt.Fprintln(s.Err, cli.Sanitize(fleet.told(fleet.picker.Running(), byForward)))
+	if replicas := found.replicas; replicas != nil {
+		if replicas.kind != kube.KindEppctl {
+			fmt.Fprintln(s.Err, cli.Sanitize(replicas.told(replicas.picker.Running(), byForward)))
 		}
-		return &pagesAt{addresses: fleet.pages(), transport: fleet.transport, done: found.close}, nil
+		return &pagesAt{addresses: replicas.pages(), transport: replicas.transport, done: found.close}, nil
 	}
 	defer found.close()
 	where := &pagesAt{done: func() {}}

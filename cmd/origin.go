@@ -74,19 +74,19 @@ func (o *origin) ask(ctx context.Context, s *cli.Streams, opts source.Options) (
 		return nil, nil, err
 	}
 	switch {
-	case found.fleet != nil && found.fleet.kind == kube.KindLLMD:
-		logs, err := found.fleet.openLogs(ctx, opts)
+	case found.replicas != nil && found.replicas.kind == kube.KindLLMD:
+		logs, err := found.replicas.openLogs(ctx, opts)
 		if err != nil {
 			found.close()
 			return nil, nil, err
 		}
-		fmt.Fprintln(s.Err, cli.Sanitize(found.fleet.told(found.fleet.picker.Pods, "log")))
+		fmt.Fprintln(s.Err, cli.Sanitize(found.replicas.told(found.replicas.picker.Pods, "log")))
 		return logs, func() { logs.close(); found.close() }, nil
 	case o.weights != "":
 		found.close()
 		return nil, nil, errOwnWeights()
-	case found.fleet != nil:
-		return &fleetSource{fleet: found.fleet, opts: opts, looked: clock.Wall{}.Now()}, found.close, nil
+	case found.replicas != nil:
+		return &replicaSource{replicas: found.replicas, opts: opts, looked: clock.Wall{}.Now()}, found.close, nil
 	}
 	return source.NewPickers(found.clients, opts), found.close, nil
 }

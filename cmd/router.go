@@ -38,16 +38,16 @@ func (r *router) connect(ctx context.Context, s *cli.Streams) (*pickers, error) 
 
 // pickers are those that a command talks to: one, or replicas.
 type pickers struct {
-	clients []*admin.Client // none for a picker without an admin API
-	fleet   *fleet          // they are of a pool in a cluster; nil elsewhere
+	clients  []*admin.Client // none for a picker without an admin API
+	replicas *replicas       // they are of a pool in a cluster; nil elsewhere
 }
 
 func (p *pickers) close() {
 	for _, c := range p.clients {
 		c.Close()
 	}
-	if p.fleet != nil {
-		p.fleet.close()
+	if p.replicas != nil {
+		p.replicas.close()
 	}
 }
 
@@ -121,27 +121,27 @@ func (f *poolFlags) fallback(ctx context.Context, s *cli.Streams, down *admin.Un
 	return found.asked(s, quiet)
 }
 
-// asked makes pickers of a fleet, and says which they are.
-func (f *fleet) asked(s *cli.Streams, quiet bool) (*pickers, error) {
-	found := &pickers{fleet: f}
-	if f.kind != kube.KindEppctl {
+// asked makes pickers of replicas, and says which they are.
+func (r *replicas) asked(s *cli.Streams, quiet bool) (*pickers, error) {
+	found := &pickers{replicas: r}
+	if r.kind != kube.KindEppctl {
 		return found, nil
 	}
 	var err error
-	if found.clients, err = f.clients(); err != nil {
-		f.close()
+	if found.clients, err = r.clients(); err != nil {
+		r.close()
 		return nil, err
 	}
 	if !quiet {
-		fmt.Fprintln(s.Err, cli.Sanitize(f.told(f.picker.Running(), byForward)))
+		fmt.Fprintln(s.Err, cli.Sanitize(r.told(r.picker.Running(), byForward)))
 	}
 	return found, nil
 }
 
 // admin are the clients of a command that llm-d's picker can't serve.
 func (p *pickers) admin(what string) ([]*admin.Client, error) {
-	if p.fleet != nil && p.fleet.kind == kube.KindLLMD {
-		return nil, cli.WithHint(fmt.Errorf("the picker of pool %s is llm-d's, which has no admin API: %s", p.fleet.pool, what), cli.ExitError,
+	if p.replicas != nil && p.replicas.kind == kube.KindLLMD {
+		return nil, cli.WithHint(fmt.Errorf("the picker of pool %s is llm-d's, which has no admin API: %s", p.replicas.pool, what), cli.ExitError,
 			"what it tells: eppctl explain, decisions, top and metrics")
 	}
 	return p.clients, nil

@@ -204,12 +204,12 @@ func utf8Locale(env func(string) string) bool {
 
 // topSource is where a dashboard's data comes from.
 type topSource struct {
-	source  tui.Source
-	server  string   // that is asked; "" for a file
-	from    string   // of the Source… constants; "" for a picker
-	command []string // flags that explain takes for the same place
-	fleet   *fleet   // it is in a cluster; nil elsewhere
-	done    func()
+	source   tui.Source
+	server   string    // that is asked; "" for a file
+	from     string    // of the Source… constants; "" for a picker
+	command  []string  // flags that explain takes for the same place
+	replicas *replicas // it is in a cluster; nil elsewhere
+	done     func()
 }
 
 // single prepares for one snapshot, which is to tell most: a recording's last, and of
@@ -255,7 +255,7 @@ func (f *topFlags) openLive(ctx context.Context, s *cli.Streams) (*topSource, er
 	}
 	named := len(f.servers) > 0 || variable != ""
 	if f.in.given() && !named {
-		return f.openFleet(ctx, s)
+		return f.openPool(ctx, s)
 	}
 	where, err := admin.Locate(ctx, first(f.servers), s.Env)
 	if _, down := errors.AsType[*admin.UnreachableError](err); down {
@@ -283,7 +283,7 @@ func (f *topFlags) openLive(ctx context.Context, s *cli.Streams) (*topSource, er
 
 // display shows the dashboard; in a cluster one can go to other pools.
 func (f *topFlags) display(c *cobra.Command, s *cli.Streams, src *topSource) error {
-	if src.fleet == nil {
+	if src.replicas == nil {
 		return show(c, src.source, f.screen(s), func() []string { return src.command })
 	}
 	pools := newPoolSource(f, s, src)

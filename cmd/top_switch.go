@@ -89,8 +89,8 @@ func (s *poolSource) followOne(ctx context.Context, pace *tui.Pace, send func(tu
 // Switch implements [tui.Switcher].
 func (s *poolSource) Switch(ctx context.Context, namespace, pool string) (where string, err error) {
 	flags := s.flags
-	flags.in.pool, flags.in.cluster.set.Namespace = pool, cmp.Or(namespace, s.current().fleet.pool.Namespace)
-	other, err := flags.openFleet(ctx, s.quiet)
+	flags.in.pool, flags.in.cluster.set.Namespace = pool, cmp.Or(namespace, s.current().replicas.pool.Namespace)
+	other, err := flags.openPool(ctx, s.quiet)
 	if err != nil {
 		return "", err
 	}
@@ -100,7 +100,7 @@ func (s *poolSource) Switch(ctx context.Context, namespace, pool string) (where 
 	default:
 	}
 	s.next <- other
-	return "the picker of pool " + other.fleet.pool.String(), nil
+	return "the picker of pool " + other.replicas.pool.String(), nil
 }
 
 // Decision implements [tui.Source].

@@ -32,8 +32,8 @@ func (n named) Recent(context.Context, int) ([]*explain.Record, error) { return 
 func TestPoolSource(t *testing.T) {
 	var done atomic.Int32
 	source := func(name string) *topSource {
-		fleet := &fleet{pool: kube.Name{Namespace: "prod", Name: name}}
-		return &topSource{source: named(name), fleet: fleet, done: func() { done.Add(1) }}
+		replicas := &replicas{pool: kube.Name{Namespace: "prod", Name: name}}
+		return &topSource{source: named(name), replicas: replicas, done: func() { done.Add(1) }}
 	}
 	pools := &poolSource{now: source("chat"), next: make(chan *topSource, 1)}
 	ctx, cancel := context.WithCancel(t.Context())

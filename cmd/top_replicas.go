@@ -17,28 +17,28 @@ import (
 // a forward of its own.
 const maxForwards = 64
 
-// openFleet looks at the picker of a pool in a cluster.
-func (f *topFlags) openFleet(ctx context.Context, s *cli.Streams) (*topSource, error) {
-	fleet, err := f.in.find(ctx)
+// openPool looks at the picker of a pool in a cluster.
+func (f *topFlags) openPool(ctx context.Context, s *cli.Streams) (*topSource, error) {
+	replicas, err := f.in.find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var src *topSource
-	if fleet.kind == kube.KindLLMD {
-		src, err = f.patrolFleet(ctx, s, fleet)
+	if replicas.kind == kube.KindLLMD {
+		src, err = f.patrolReplicas(ctx, s, replicas)
 	} else {
-		src, err = followFleet(fleet)
+		src, err = followReplicas(replicas)
 	}
 	if err != nil {
-		fleet.close()
+		replicas.close()
 		return nil, err
 	}
-	fmt.Fprintln(s.Err, cli.Sanitize(fleet.told(fleet.followed(), byForward)))
-	if n := len(fleet.picker.Running()); n > 1 && fleet.kind == kube.KindEppctl {
+	fmt.Fprintln(s.Err, cli.Sanitize(replicas.told(replicas.followed(), byForward)))
+	if n := len(replicas.picker.Running()); n > 1 && replicas.kind == kube.KindEppctl {
 		fmt.Fprintf(s.Err, "it is one of %d replicas, and tells of its own decisions\n", n)
 	}
-	src.fleet = fleet
-	src.command = append([]string{"--pool", fleet.pool.String()}, f.in.cluster.repeated("namespace")...)
+	src.replicas = replicas
+	src.command = append([]string{"--pool", replicas.pool.String()}, f.in.cluster.repeated("namespace")...)
 	return src, nil
 }
 
@@ -47,7 +47,7 @@ func (f *topFlags) openFleet(ctx context.Context, s *cli.Streams) (*topSource, e
 func (f *topFlags) elsewhere(ctx context.Context, s *cli.Streams) *topSource {
 	inTime, cancel := context.WithTimeout(ctx, unaskedTimeout)
 	defer cancel()
-	src, err := f.openFleet(inTime, s)
+	src, err := f.openPool(inTime, s)
 	if _, none := errors.AsType[*kube.NoConfigError](err); err != nil && !none {
 		fmt.Fprintln(s.Err, cli.Sanitize("no picker at "+admin.DefaultServer+" yet, nor in a cluster: "+err.Error()))
 	}
@@ -56,47 +56,47 @@ func (f *topFlags) elsewhere(ctx context.Context, s *cli.Streams) *topSource {
 
 // followed are the replicas that a dashboard shows: of ours the best one, for each
 // tells of itself; of llm-d's all, whose counts are added up.
-func (f *fleet) followed() []kube.PickerPod {
-	running := f.picker.Running()
-	if f.kind == kube.KindEppctl {
+func (r *replicas) followed() []kube.PickerPod {
+	running := r.picker.Running()
+	if r.kind == kube.KindEppctl {
 		return running[:1]
 	}
 	return running
 }
 
-// followFleet follows the best replica, whichever it is at the time.
-func followFleet(f *fleet) (*topSource, error) {
-	client, err := f.client(f.service, f.picker.Running()[0])
+// followReplicas follows the best replica, whichever it is at the time.
+func followReplicas(r *replicas) (*topSource, error) {
+	client, err := r.client(r.service, r.picker.Running()[0])
 	if err != nil {
 		return nil, err
 	}
-	return &topSource{source: &liveSource{client}, server: client.Server(), done: func() { client.Close(); f.close() }}, nil
+	return &topSource{source: &liveSource{client}, server: client.Server(), done: func() { client.Close(); r.close() }}, nil
 }
 
-// patrolFleet looks at the pages of llm-d's picker, and at those of the pool's pods.
-func (f *topFlags) patrolFleet(ctx context.Context, s *cli.Streams, fleet *fleet) (*topSource, error) {
-	cfg := patrol.Config{Clock: clock.Wall{}, Pickers: fleet.pages(), Transport: fleet.transport}
+// patrolReplicas looks at the pages of llm-d's picker, and at those of the pool's pods.
+func (f *topFlags) patrolReplicas(ctx context.Context, s *cli.Streams, replicas *replicas) (*topSource, error) {
+	cfg := patrol.Config{Clock: clock.Wall{}, Pickers: replicas.pages(), Transport: replicas.transport}
 	if len(cfg.Pickers) == 1 { // another may come in its place
-		cfg.Pickers[0] = address(fleet.service, fleet.picker.Running()[0].MetricsPort) + "/metrics"
+		cfg.Pickers[0] = address(replicas.service, replicas.picker.Running()[0].MetricsPort) + "/metrics"
 	}
 	var err error
 	if cfg.Token, err = readToken("token-file", f.tokenFile); err != nil {
 		return nil, err
 	}
-	if cfg.Engines, err = fleet.engines(ctx); err != nil {
+	if cfg.Engines, err = replicas.engines(ctx); err != nil {
 		warner(s)(fmt.Sprintf("the engines are left out: %v", err))
 	}
 	p := patrol.New(cfg)
-	return &topSource{source: &patrolSource{patrol: p}, server: p.Server(), from: explain.SourceMetrics, done: func() { p.Close(); fleet.close() }}, nil
+	return &topSource{source: &patrolSource{patrol: p}, server: p.Server(), from: explain.SourceMetrics, done: func() { p.Close(); replicas.close() }}, nil
 }
 
 // engines are the pods of the pool, each with its ports.
-func (f *fleet) engines(ctx context.Context) ([]patrol.Engine, error) {
-	pods, err := f.cluster.PoolPods(ctx, f.picker.Of)
+func (r *replicas) engines(ctx context.Context) ([]patrol.Engine, error) {
+	pods, err := r.cluster.PoolPods(ctx, r.picker.Of)
 	if err != nil {
 		return nil, err
 	}
-	ports := f.picker.Of.Spec.TargetPorts
+	ports := r.picker.Of.Spec.TargetPorts
 	if n := len(pods) * len(ports); n > maxForwards {
 		return nil, fmt.Errorf("there are %d, and at most %d are looked at through the API server", n, maxForwards)
 	}
