@@ -99,6 +99,22 @@ func podState(v *pool.View, p *explain.PodSnapshot, w *score.Weights) (state, re
 	if v.Departed {
 		return explain.PodGone, "left the pool, and its requests go on"
 	}
+	if state, reason := keptOut(s, p, w); state != "" {
+		return state, reason
+	}
+	switch {
+	case s.Waiting.State == score.Stale || s.Utilization.State == score.Stale:
+		return explain.PodStale, staleReason(v)
+	case s.Waiting.State == score.Unknown && s.Utilization.State == score.Unknown && s.Health.State == score.Unknown:
+		return explain.PodUnknown, "it has told nothing yet"
+	case s.Health.State.Usable() && health.BandOf(s.Health.Value) < health.Minor:
+		return explain.PodSick, healthReason(p)
+	}
+	return explain.PodOK, ""
+}
+
+// keptOut is the state of a pod that gets no request now; "" of one that may.
+func keptOut(s *score.PodState, p *explain.PodSnapshot, w *score.Weights) (state, reason string) {
 	switch Excluded(s, w) {
 	case score.Terminating:
 		return explain.PodDraining, "it is terminating"
@@ -115,15 +131,7 @@ func podState(v *pool.View, p *explain.PodSnapshot, w *score.Weights) (state, re
 		return explain.PodFull, fmt.Sprintf("%.0f waiting + %d pending of %d", valueOr0(p.Queue.Waiting), s.Pending+s.PeerPending, w.MaxQueue)
 	case score.Eligible, score.NotInPool, score.NotInSubset, score.ModelNotServed:
 	}
-	switch {
-	case s.Waiting.State == score.Stale || s.Utilization.State == score.Stale:
-		return explain.PodStale, staleReason(v)
-	case s.Waiting.State == score.Unknown && s.Utilization.State == score.Unknown && s.Health.State == score.Unknown:
-		return explain.PodUnknown, "it has told nothing yet"
-	case s.Health.State.Usable() && health.BandOf(s.Health.Value) < health.Minor:
-		return explain.PodSick, healthReason(p)
-	}
-	return explain.PodOK, ""
+	return "", ""
 }
 
 func valueOr0(v *float64) float64 {
