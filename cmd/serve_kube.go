@@ -79,7 +79,7 @@ func (f *serveFlags) readSettings(ctx context.Context, k *serve.Kube, log io.Wri
 		return cli.WithHint(err, cli.ExitUnreachable, "")
 	}
 	if m := k.Settings; m.Name != (kube.Name{}) && !m.Found {
-		logger.Warn("the pool's annotation names a ConfigMap that is not there, or lacks the key: the defaults are in force",
+		logger.Warn("the pool's annotation names a ConfigMap that is not there, may not be read, or lacks the key: the defaults are in force",
 			slog.String("configMap", m.Name.String()), slog.String("key", kube.SettingsKey))
 	}
 	return nil

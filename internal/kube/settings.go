@@ -35,8 +35,15 @@ func settingsOf(name Name, c *corev1.ConfigMap) SettingsMap {
 	return SettingsMap{Name: name, Found: found, YAML: text}
 }
 
+// RefusedSettingsError says that the ConfigMap with the settings may not be read.
+type RefusedSettingsError struct{ text string }
+
+// Error implements error.
+func (e *RefusedSettingsError) Error() string { return e.text }
+
 // ReadSettings reads the ConfigMap that is named, or else the one that the pool
-// names, once. Found is false when there is none, or no such key.
+// names, once. Found is false when there is none, or no such key. The error is a
+// [*RefusedSettingsError] when it may not be read.
 func (c *Cluster) ReadSettings(ctx context.Context, named, of Name) (SettingsMap, error) {
 	if named == (Name{}) {
 		p, err := c.Pool(ctx, of)
@@ -64,7 +71,11 @@ func (c *Cluster) ReadSettings(ctx context.Context, named, of Name) (SettingsMap
 		return SettingsMap{Name: named}, nil
 	case err != nil:
 		s := source{gv: corev1.SchemeGroupVersion, resource: "configmaps", namespace: named.Namespace}
-		return SettingsMap{Name: named}, fmt.Errorf("ConfigMap %s: %s", named, explain("get", &s, err))
+		text := fmt.Sprintf("ConfigMap %s: %s", named, explain("get", &s, err))
+		if apierrors.IsForbidden(err) {
+			return SettingsMap{Name: named}, &RefusedSettingsError{text}
+		}
+		return SettingsMap{Name: named}, errors.New(text)
 	}
 	return settingsOf(named, m), nil
 }

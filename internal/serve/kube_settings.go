@@ -34,16 +34,31 @@ func (k *Kube) ReadSettings(ctx context.Context) error {
 	return err
 }
 
+// deniedFor is how long a ConfigMap that the pool's annotation names must be refused to
+// count as not there: with rights to its own alone, a picker is told no more of another.
+// An API server that has just started refuses everything for a moment.
+const deniedFor = 5 * time.Second
+
 // AwaitSettings is [Kube.ReadSettings] for as long as it takes until the API server
 // answers. Meanwhile the picker lives and is not ready, which is told at the address,
 // if that is one that is known.
 func (k *Kube) AwaitSettings(ctx context.Context, address string, log *slog.Logger) error {
 	defer serveLiveness(address)()
 	said, pause, wall := time.Time{}, time.Duration(0), clock.Wall{}
+	var since time.Time // it is refused
 	for {
 		err := k.ReadSettings(ctx)
 		if _, missing := errors.AsType[*MissingSettingsError](err); err == nil || missing || ctx.Err() != nil {
 			return err
+		}
+		_, refused := errors.AsType[*kube.RefusedSettingsError](err)
+		switch {
+		case !refused || k.ConfigMap != (kube.Name{}):
+			since = time.Time{}
+		case since.IsZero():
+			since = wall.Now()
+		case wall.Now().Sub(since) >= deniedFor:
+			return nil
 		}
 		if wall.Now().Sub(said) > pause {
 			log.Warn("the cluster does not tell the settings yet, and is asked again every second", slog.String("error", err.Error()))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/kube"
@@ -195,6 +196,23 @@ func TestSettingsOfACluster(t *testing.T) {
 		k := inCluster(t, f, "chat")
 		if err := k.AwaitSettings(t.Context(), "", slog.New(slog.DiscardHandler)); err != nil || k.Settings.YAML != "maxQueue: 7" {
 			t.Errorf("got %+v, %v", k.Settings, err)
+		}
+	})
+	t.Run("by annotation, and not to be read", func(t *testing.T) {
+		f := kubetest.New(t)
+		p := kubetest.Pool("chat", "vllm", 8000)
+		kubetest.Meta(p)["annotations"] = map[string]string{"eppctl.dev/config": "others"}
+		f.Put(kubetest.Pools, p)
+		f.Refuse(kubetest.ConfigMaps+"/others", 403)
+		k := inCluster(t, f, "chat")
+		if err := k.AwaitSettings(t.Context(), "", slog.New(slog.DiscardHandler)); err != nil || k.Settings.Found || k.Settings.Name.Name != "others" {
+			t.Errorf("got %+v, %v", k.Settings, err)
+		}
+		k.ConfigMap = kube.Name{Namespace: "serving", Name: "others"}
+		ctx, cancel := context.WithTimeout(t.Context(), deniedFor+2*time.Second)
+		defer cancel()
+		if err := k.AwaitSettings(ctx, "", slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("the flag's is not waited for: %+v", k.Settings)
 		}
 	})
 	t.Run("no pool yet", func(t *testing.T) {
