@@ -17,6 +17,23 @@ import (
 
 var update = flag.Bool("update", false, "write golden files anew")
 
+// golden compares a text with a file, and writes that with -update.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("differs from %s; run with -update if it should (-want +got):\n%s", path, diff)
+	}
+}
+
 // runTest runs a command line without a process.
 func runTest(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
@@ -45,19 +62,7 @@ func TestHelpPages(t *testing.T) {
 			if status != cli.ExitOK || stderr != "" {
 				t.Fatalf("status %d, stderr %q", status, stderr)
 			}
-			path := filepath.Join("..", "testdata", "help", name+".txt")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("help page differs from %s; run with -update if it should (-want +got):\n%s", path, diff)
-			}
+			golden(t, filepath.Join("..", "testdata", "help", name+".txt"), got)
 			for line := range strings.Lines(got) {
 				if n := len([]rune(strings.TrimRight(line, "\n"))); n > pipeColumns {
 					t.Errorf("%d columns: %s", n, line)

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"github.com/eppctl/eppctl/internal/cli"
@@ -126,7 +125,7 @@ func TestPools(t *testing.T) {
 		if status := run(t.Context(), s, []string{"pools", "--kubeconfig", config, "--color", "never"}); status != cli.ExitOK {
 			t.Fatalf("%s: status %d: %s", name, status, errOut)
 		}
-		compareWith(t, name+".txt", out.String())
+		golden(t, filepath.Join("..", "testdata", "pools", name+".txt"), out.String())
 	}
 	s, out, errOut := cli.Test()
 	if status := run(t.Context(), s, []string{"pools", "--kubeconfig", config, "-o", "name"}); status != cli.ExitOK ||
@@ -161,24 +160,6 @@ func TestPoolsAreWatchedThroughTrouble(t *testing.T) {
 	}
 	if n := strings.Count(errOut.String(), "trying again"); n != 2 {
 		t.Errorf("told %d times: %s", n, errOut)
-	}
-}
-
-// compareWith compares a text with a file of testdata, and writes that with -update.
-func compareWith(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("..", "testdata", "pools", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got); run with -update if it should be so:\n%s", path, diff)
 	}
 }
 

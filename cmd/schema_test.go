@@ -47,19 +47,7 @@ func TestSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, path := string(b)+"\n", filepath.Join("..", "docs", "schema", kind+".json")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s is not of the types; run with -update if it should be (-want +got):\n%s", path, diff)
-		}
+		golden(t, filepath.Join("..", "docs", "schema", kind+".json"), string(b)+"\n")
 	}
 }
 
