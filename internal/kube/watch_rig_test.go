@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/eppctl/eppctl/internal/kube/kubetest"
+)
+
+// watched is a running watch and what it told.
+type watched struct {
+	*Watch
+	t       *testing.T
+	mu      sync.Mutex
+	last    *State
+	updates int
+	log     strings.Builder
+}
+
+// Write implements io.Writer for the log.
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(p)
+}
+
+func (w *watched) logged() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
+}
+
+func clusterOf(f *kubetest.Server) *Cluster {
+	return &Cluster{Namespace: "serving", config: &rest.Config{Host: f.URL, QPS: -1}}
+}
+
+// watchPools watches pools of the namespace "serving" until the test ends.
+func watchPools(t *testing.T, f *kubetest.Server, pools ...string) *watched {
+	t.Helper()
+	var cfg WatchConfig
+	for _, p := range pools {
+		cfg.Pools = append(cfg.Pools, Name{"serving", p})
+	}
+	return watchAs(t, f, cfg)
+}
+
+func watchAs(t *testing.T, f *kubetest.Server, cfg WatchConfig) *watched {
+	t.Helper()
+	w := &watched{t: t}
+	cfg.Logger = slog.New(slog.NewTextHandler(w, nil))
+	cfg.Update = func(s *State) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.last = s
+		w.updates++
+	}
+	w.Watch = clusterOf(f).Watch(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *watched) state() *State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last == nil {
+		return &State{}
+	}
+	return w.last
+}
+
+// await waits until the state is as wanted.
+func (w *watched) await(what string, is func(*State) bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if is(w.state()) {
+			return
+		}
+	}
+	s := w.state()
+	w.t.Fatalf("never: %s\nbut synced %t, %q\n%s", what, s.Synced, endpoints(s), w.logged())
+}
+
+// endpoints awaits exactly these.
+func (w *watched) endpoints(want ...string) {
+	w.t.Helper()
+	w.await(fmt.Sprint(want), func(s *State) bool { return s.Synced && slices.Equal(endpoints(s), want) })
+}
+
+// says awaits words in the log.
+func (w *watched) says(words string) {
+	w.t.Helper()
+	w.await("log of "+words, func(*State) bool { return strings.Contains(w.logged(), words) })
+}
+
+func endpoints(s *State) []string {
+	var out []string
+	for _, m := range s.Members {
+		text := m.Name + "@" + m.Address
+		if m.NotReady {
+			text += " not ready"
+		}
+		if m.Terminating {
+			text += " terminating"
+		}
+		out = append(out, text)
+	}
+	return out
+}
