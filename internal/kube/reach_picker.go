@@ -330,7 +330,7 @@ func portOf(c *corev1.Container, name, flag string, otherwise int) int {
 		}
 	}
 	for _, p := range c.Ports {
-		if p.Name == name {
+		if p.Name == name || strings.HasSuffix(p.Name, "-"+name) { // as https-admin
 			return int(p.ContainerPort)
 		}
 	}

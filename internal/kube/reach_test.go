@@ -297,6 +297,12 @@ func TestPorts(t *testing.T) {
 	if got := pickerPod(&pod, nil); got.AdminPort != 7001 || got.MetricsPort != 7002 {
 		t.Errorf("ports are %d and %d, want 7001 and 7002", got.AdminPort, got.MetricsPort)
 	}
+	pod = aPod("a", "eppctl", func(p *corev1.Pod) { // as the manifests call them, with addresses from a ConfigMap
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "https-admin", ContainerPort: 7003}, {Name: "http-metrics", ContainerPort: 7004}}
+	})
+	if got := pickerPod(&pod, nil); got.AdminPort != 7003 || got.MetricsPort != 7004 || !got.AdminAuth {
+		t.Errorf("ports are %d and %d, admin auth %t, want 7003 and 7004, true", got.AdminPort, got.MetricsPort, got.AdminAuth)
+	}
 	for image, want := range map[string]string{
 		"ghcr.io/eppctl/eppctl:v0.8.0": "v0.8.0", "localhost:5000/eppctl": "", "eppctl:latest": "", "eppctl:v1@sha256:00": "v1",
 	} {
