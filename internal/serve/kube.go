@@ -120,7 +120,14 @@ func (k *kubeFleet) update(s *kube.State) {
 // settle leaves out what a pod's annotations say in a way that can't be, and notes it
 // in bad.
 func (k *kubeFleet) settle(m *pool.Member, bad map[[2]string]bool) {
-	err := errors.Join(checkSources(m), checkEvents(m), checkMembers([]pool.Member{*m}, k.inbound))
+	sources, events := checkSources(m), errors.Join(checkEvents(m), checkMembers([]pool.Member{*m}, k.inbound))
+	if sources != nil {
+		m.Engine, m.MaxRunning, m.GPUURL = "", 0, ""
+	}
+	if events != nil {
+		m.Events, m.Replay = "", ""
+	}
+	err := errors.Join(sources, events)
 	if err == nil {
 		return
 	}
@@ -129,7 +136,6 @@ func (k *kubeFleet) settle(m *pool.Member, bad map[[2]string]bool) {
 		k.log.Warn("annotations eppctl.dev/… of a pod are wrong, and not followed", slog.String("pod", m.Name), slog.String("error", err.Error()))
 	}
 	bad[key] = true
-	m.Engine, m.MaxRunning, m.GPUURL, m.Events, m.Replay = "", 0, "", "", ""
 }
 
 // tellPools says which pools have come and gone.

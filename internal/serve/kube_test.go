@@ -324,6 +324,8 @@ func TestWrongAnnotations(t *testing.T) {
 		{Name: "c", Address: "10.0.0.3:8000", Events: "udp://x"},
 		{Name: "d", Address: "10.0.0.4:8000", Events: pool.EventsListen},
 		{Name: "e", Address: "10.0.0.5:8000", Events: "tcp://10.0.0.5:5557", MaxRunning: 64},
+		{Name: "f", Address: "10.0.0.6:8000", Events: pool.EventsOff, Engine: "vlm"},
+		{Name: "g", Address: "10.0.0.7:8000", Events: "udp://x", MaxRunning: 64},
 	}}
 	for range 2 {
 		k.update(s)
@@ -336,15 +338,18 @@ func TestWrongAnnotations(t *testing.T) {
 	if m := (*taken)[4]; m.Events == "" || m.MaxRunning != 64 {
 		t.Errorf("left out: %+v", m)
 	}
-	if n := strings.Count(log.String(), "are wrong"); n != 4 {
-		t.Errorf("said %d times, want once for each of 4 pods:\n%s", n, log.String())
+	if f, g := (*taken)[5], (*taken)[6]; f.Events != pool.EventsOff || f.Engine != "" || g.MaxRunning != 64 || g.Events != "" {
+		t.Errorf("one is wrong, and taken are %+v and %+v", f, g)
+	}
+	if n := strings.Count(log.String(), "are wrong"); n != 6 {
+		t.Errorf("said %d times, want once for each of 6 pods:\n%s", n, log.String())
 	}
 	k.update(new(kube.State))
 	if len(k.bad) > 0 {
 		t.Errorf("%d pods are gone and remembered", len(k.bad))
 	}
 	k.update(s)
-	if n := strings.Count(log.String(), "are wrong"); n != 8 {
+	if n := strings.Count(log.String(), "are wrong"); n != 12 {
 		t.Errorf("said %d times, want it of the pods that came again too", n)
 	}
 }
