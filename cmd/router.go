@@ -66,6 +66,9 @@ func (f *poolFlags) pickers(ctx context.Context, s *cli.Streams, servers []strin
 		}
 		return found.asked(s, quiet)
 	}
+	if f.pool != "" && !quiet {
+		warner(s)("--pool is not followed: --server or " + admin.EnvServer + " says which picker is asked")
+	}
 	if len(servers) == 0 {
 		servers = []string{""} // wherever one is
 	}
