@@ -4,6 +4,7 @@
 package kubetest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -289,17 +290,10 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 	expired := !initial && since < f.forgot
 	end := make(chan struct{})
 	f.watches[r] = sync.OnceFunc(func() { close(end) })
-	var first []Doc
+	var first []byte
 	if initial {
-		since = f.version
-		for _, o := range f.objects[r.URL.Path] {
-			if selects(r, o) {
-				first = append(first, Doc{"type": "ADDED", "object": o})
-			}
-		}
-		first = append(first, bookmark(r.URL.Path, since))
+		since, first = f.version, f.initial(r)
 	}
-	b, _ := json.Marshal(first)
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
@@ -319,11 +313,7 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	var events []json.RawMessage
-	_ = json.Unmarshal(b, &events)
-	for _, e := range events {
-		_, _ = w.Write(append(e, '\n'))
-	}
+	_, _ = w.Write(first)
 	_ = http.NewResponseController(w).Flush()
 	for {
 		since = f.pass(w, r, since)
@@ -335,6 +325,20 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// initial are the events of what a watch selects of the objects that are there, and
+// their bookmark; the lock is held.
+func (f *Server) initial(r *http.Request) []byte {
+	var events bytes.Buffer
+	out := json.NewEncoder(&events)
+	for _, o := range f.objects[r.URL.Path] {
+		if selects(r, o) {
+			_ = out.Encode(Doc{"type": "ADDED", "object": o})
+		}
+	}
+	_ = out.Encode(bookmark(r.URL.Path, f.version))
+	return events.Bytes()
 }
 
 // bookmark ends the objects that were there at first.
