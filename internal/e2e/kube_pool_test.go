@@ -230,7 +230,7 @@ func losesServer(t *testing.T, k *kubeRig, traffic *background) {
 	k.settle(t)
 	k.cluster.StartAPIServer()
 	k.cluster.Delete(cluster.PodRef("loading"))
-	k.forbid(k.at(3))
+	k.forbidAfter(reconnection, k.at(3))
 	k.pod("late", 10)
 	k.settle(t)
 	k.wantInFlight(t, "loading")
@@ -240,7 +240,7 @@ func losesServer(t *testing.T, k *kubeRig, traffic *background) {
 func expires(t *testing.T, k *kubeRig, _ *background) {
 	k.cluster.Expire()
 	k.cluster.Delete(cluster.PodRef("late"))
-	k.forbid(k.at(10))
+	k.forbidAfter(reconnection, k.at(10))
 	k.pod("latest", 11)
 	k.settle(t)
 }

@@ -28,6 +28,10 @@ const poolName = "chat"
 // already has as unfit for them. Watches take milliseconds; a busy machine does not.
 const propagation = 3 * time.Second
 
+// reconnection is how long it may when the API server was away: a picker tries again
+// after 15 seconds at the latest.
+const reconnection = 15*time.Second + propagation
+
 // A kubeRig is a picker that reads a pool from a cluster, whose pods are objects with
 // the addresses of engines. It keeps book of which engines may be asked.
 type kubeRig struct {
@@ -40,7 +44,7 @@ type kubeRig struct {
 
 	mu   sync.Mutex
 	fit  map[string]bool      // addresses that may be asked
-	left map[string]time.Time // since when the others may not
+	left map[string]time.Time // from when on the others may not
 }
 
 // kubeConfig is a picker's: what it knows of pods is for the cluster to say, not for
@@ -175,12 +179,14 @@ func (k *kubeRig) allow(addresses ...string) {
 }
 
 // forbid says that engines may not be asked any more: after the cluster was told.
-func (k *kubeRig) forbid(addresses ...string) {
+func (k *kubeRig) forbid(addresses ...string) { k.forbidAfter(propagation, addresses...) }
+
+func (k *kubeRig) forbidAfter(allowed time.Duration, addresses ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, a := range addresses {
 		delete(k.fit, a)
-		k.left[a] = time.Now()
+		k.left[a] = time.Now().Add(allowed)
 	}
 }
 
@@ -194,8 +200,8 @@ func (k *kubeRig) check(r *routed, sent time.Time) error {
 	switch left, was := k.left[r.destination]; {
 	case !was:
 		return fmt.Errorf("%s was asked and never was fit", r.destination)
-	case sent.Sub(left) > propagation:
-		return fmt.Errorf("%s was asked %s after it was unfit", r.destination, sent.Sub(left))
+	case sent.After(left):
+		return fmt.Errorf("%s was asked %s after everybody had to know that it is unfit", r.destination, sent.Sub(left))
 	}
 	return nil
 }
