@@ -21,6 +21,7 @@ import (
 // What answers need not be an API server that is well. What was known stands, it is
 // said once, and it is over when the server is well again.
 func TestWatchOfOddServers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const typeJSON, typeHTML = "application/json", "text/html"
 	say := func(w http.ResponseWriter, kind, text string) {
 		w.Header().Set("Content-Type", kind)
@@ -76,38 +77,39 @@ func TestWatchOfOddServers(t *testing.T) {
 			return watches(r)
 		}, "may not watch pods in namespace"},
 	}
-	servers, all := make([]*kubetest.Server, len(cases)), make([]*watched, len(cases))
-	each := func(when string, do func(t *testing.T, c odd, f *kubetest.Server, w *watched)) {
-		for i, c := range cases { // all are odd at once: each takes its time
-			t.Run(c.name+when, func(t *testing.T) {
-				all[i].t = t
-				do(t, c, servers[i], all[i])
-			})
-		}
-	}
+	servers, all, asked := make([]*kubetest.Server, len(cases)), make([]*watched, len(cases)), make([]int, len(cases))
 	for i := range cases {
 		f := kubetest.New(t)
 		f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
 		f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
 		servers[i], all[i] = f, watchPools(t, f, "chat")
 		all[i].endpoints("a@10.0.0.1:8000")
+		asked[i] = f.Requests(kubetest.Pods)
 		f.Instead(cases[i].answer)
 	}
-	each("", func(t *testing.T, c odd, f *kubetest.Server, w *watched) {
-		w.says(c.says)
-		asked := f.Requests(kubetest.Pods)
-		w.await("it is tried again", func(*State) bool { return f.Requests(kubetest.Pods) > asked+1 })
-		if n := strings.Count(w.logged(), `what="pods in`); n != 1 {
-			t.Errorf("said %d times:\n%s", n, w.logged())
-		}
-		w.endpoints("a@10.0.0.1:8000")
+	for i, c := range cases { // all are odd at once: each takes its time
+		t.Run(c.name, func(t *testing.T) {
+			w := all[i]
+			w.t = t
+			w.says(c.says)
+			w.await("it is tried again", func(*State) bool { return servers[i].Requests(kubetest.Pods) > asked[i]+2 })
+			if n := strings.Count(w.logged(), `what="pods in`); n != 1 {
+				t.Errorf("said %d times:\n%s", n, w.logged())
+			}
+			w.endpoints("a@10.0.0.1:8000")
+		})
+	}
+	for _, f := range servers {
 		f.Instead(nil)
 		f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
-	})
-	each(", over", func(_ *testing.T, _ odd, _ *kubetest.Server, w *watched) {
-		w.endpoints("a@10.0.0.1:8000", "b@10.0.0.2:8000")
-		w.await("no problem", func(*State) bool { p, _ := w.Problems(); return len(p) == 0 })
-	})
+	}
+	for i, c := range cases {
+		t.Run(c.name+", over", func(t *testing.T) {
+			all[i].t = t
+			all[i].endpoints("a@10.0.0.1:8000", "b@10.0.0.2:8000")
+			all[i].await("no problem", func(*State) bool { p, _ := all[i].Problems(); return len(p) == 0 })
+		})
+	}
 }
 
 // A server that says at two starts that it does not know a resource has not said so

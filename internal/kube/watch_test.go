@@ -105,6 +105,7 @@ func TestWatchPrefersV1(t *testing.T) {
 }
 
 func TestWatchOutages(t *testing.T) {
+	t.Parallel() // they mostly wait
 	start := func(t *testing.T) (*kubetest.Server, *watched) {
 		f := kubetest.New(t)
 		f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
@@ -120,17 +121,20 @@ func TestWatchOutages(t *testing.T) {
 		w.await("no problem", func(*State) bool { p, _ := w.Problems(); return len(p) == 0 })
 	}
 	t.Run("connections that end", func(t *testing.T) {
+		t.Parallel()
 		f, w := start(t)
 		f.Cut()
 		back(f, w)
 	})
 	t.Run("versions that expire", func(t *testing.T) {
+		t.Parallel()
 		f, w := start(t)
 		f.Forget()
 		f.Drop(kubetest.Pods, "a")
 		w.endpoints()
 	})
 	t.Run("a server that is away", func(t *testing.T) {
+		t.Parallel()
 		f, w := start(t)
 		f.Refuse("*", 503)
 		w.says("the last known pods stand")
@@ -143,6 +147,7 @@ func TestWatchOutages(t *testing.T) {
 		w.says("news from the API server again")
 	})
 	t.Run("rights that are taken away", func(t *testing.T) {
+		t.Parallel()
 		f, w := start(t)
 		f.Refuse("*", 403)
 		w.says(`may not list pods in namespace \"serving\": give its ServiceAccount the Role of 'eppctl manifests'`)
@@ -152,12 +157,14 @@ func TestWatchOutages(t *testing.T) {
 		back(f, w)
 	})
 	t.Run("a token that is not known", func(t *testing.T) {
+		t.Parallel()
 		f, w := start(t)
 		f.Refuse("*", 401)
 		w.says("does not accept who asks (401)")
 		w.endpoints("a@10.0.0.1:8000")
 	})
 	t.Run("types that are unknown for a moment", func(t *testing.T) {
+		t.Parallel()
 		f, w := start(t)
 		f.Refuse(kubetest.Pools, 404)
 		w.await("asked again", func(*State) bool { return f.Requests(kubetest.Pools) > 2 })
@@ -168,6 +175,7 @@ func TestWatchOutages(t *testing.T) {
 }
 
 func TestWatchWithoutRights(t *testing.T) {
+	t.Parallel() // they mostly wait
 	for _, c := range []struct {
 		name, refused, says string
 		synced              bool
@@ -178,6 +186,7 @@ func TestWatchWithoutRights(t *testing.T) {
 		{"pool", kubetest.Pools, "may not list inferencepools.inference.networking.k8s.io in namespace", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			f := kubetest.New(t)
 			f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
 			f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
