@@ -217,6 +217,7 @@ func TestFindingACluster(t *testing.T) {
 		{"a name that is none", []string{"top", "--kubeconfig", config, "--pool", "a/b/c"}, cli.ExitUsage, []string{"--pool", "NAMESPACE/NAME"}},
 		{"two namespaces", []string{"metrics", "--kubeconfig", config, "-n", "test", "--pool", "prod/chat"}, cli.ExitUsage, []string{"contradict"}},
 		{"a pool and an address", []string{"drain", "a", "--pool", "prod/chat", "--server", "127.0.0.1:1"}, cli.ExitUnreachable, []string{"warning: --pool is not followed", "127.0.0.1:1"}},
+		{"a pool and an address of a picture", []string{"top", "--once", "--pool", "prod/chat", "--server", "127.0.0.1:1"}, cli.ExitUnreachable, []string{"warning: --pool is not followed"}},
 		{"two sources", []string{"decisions", "-f", "x.jsonl", "--pool", "chat"}, cli.ExitUsage, []string{"not from both"}},
 		{"a drain of llm-d's", []string{"drain", "a", "--kubeconfig", config, "--pool", "code"}, cli.ExitError, []string{"llm-d's, which has no admin API"}},
 		{"a namespace that is none", []string{"pools", "--kubeconfig", config, "-n", "a/../b\x1b"}, cli.ExitUsage, []string{`nothing in a cluster can be called "a/../b\x1b"`}},

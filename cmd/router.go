@@ -66,8 +66,8 @@ func (f *poolFlags) pickers(ctx context.Context, s *cli.Streams, servers []strin
 		}
 		return found.asked(s, quiet)
 	}
-	if f.pool != "" && !quiet {
-		warner(s)("--pool is not followed: --server or " + admin.EnvServer + " says which picker is asked")
+	if !quiet {
+		f.passedOver(s)
 	}
 	if len(servers) == 0 {
 		servers = []string{""} // wherever one is
@@ -89,6 +89,13 @@ func (f *poolFlags) pickers(ctx context.Context, s *cli.Streams, servers []strin
 		found.clients = append(found.clients, client)
 	}
 	return found, nil
+}
+
+// passedOver warns of a pool that was given beside an address.
+func (f *poolFlags) passedOver(s *cli.Streams) {
+	if f.pool != "" {
+		warner(s)("--pool is not followed: --server or " + admin.EnvServer + " says which picker is asked")
+	}
 }
 
 // byAddress makes a client of the picker at an address.

@@ -257,6 +257,7 @@ func (f *topFlags) openLive(ctx context.Context, s *cli.Streams) (*topSource, er
 	if f.in.given() && !named {
 		return f.openPool(ctx, s)
 	}
+	f.in.passedOver(s)
 	where, err := admin.Locate(ctx, first(f.servers), s.Env)
 	if _, down := errors.AsType[*admin.UnreachableError](err); down {
 		if src := f.elsewhere(ctx, s); src != nil {
