@@ -91,6 +91,7 @@ func TestWatchOfOddServers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := all[i]
 			w.t = t
+			w.says(`what="pods in`)
 			w.says(c.says)
 			w.await("it is tried again", func(*State) bool { return servers[i].Requests(kubetest.Pods) > asked[i]+2 })
 			if n := strings.Count(w.logged(), `what="pods in`); n != 1 {
