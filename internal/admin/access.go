@@ -28,8 +28,8 @@ func (s *server) authorize(w http.ResponseWriter, r *http.Request) error {
 	if s.Access == nil {
 		return nil
 	}
-	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") { // in any case, see RFC 9110 §11.1
 		token = ""
 	}
 	user, allowed, err := s.Access.Access(r.Context(), token, verb(r), r.URL.Path)

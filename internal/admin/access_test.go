@@ -31,6 +31,7 @@ func TestAccess(t *testing.T) {
 		text                       string
 	}{
 		{name: "may", method: "GET", path: "/v1/version", header: "Bearer s3cret", status: 200},
+		{name: "scheme in another case", method: "GET", path: "/v1/version", header: "bearer s3cret", status: 200},
 		{name: "head is get", method: "HEAD", path: "/v1/version", header: "Bearer s3cret", status: 200},
 		{name: "may not", method: "PUT", path: "/v1/log-level", header: "Bearer s3cret", status: 403, text: `"\"ada\" may not put \"/v1/log-level\""`},
 		{name: "what to grant", method: "PUT", path: "/v1/log-level", header: "Bearer s3cret", status: 403, text: "--verb=put --non-resource-url='/v1/*'"},

@@ -68,8 +68,8 @@ func Authorized(req *http.Request, token string) bool {
 	if token == "" {
 		return true
 	}
-	shown, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
-	return ok && subtle.ConstantTimeCompare([]byte(shown), []byte(token)) == 1
+	scheme, shown, _ := strings.Cut(req.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(shown), []byte(token)) == 1
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
