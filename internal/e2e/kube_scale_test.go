@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,25 +25,12 @@ func TestKubeScale(t *testing.T) {
 		}
 	}
 	k := buildKube(t, cluster.StartOwn(t, cluster.PoolV1), n, 1)
-	k.populate(n)
+	for i := range n {
+		k.pod(fmt.Sprintf("engine-%04d", i), i)
+	}
 	for _, scrape := range []string{"200", "2000"} {
 		t.Run("scraped each "+scrape+" ms", func(t *testing.T) { k.rest(t, n, scrape) })
 	}
-}
-
-// populate makes n pods, some at a time.
-func (k *kubeRig) populate(n int) {
-	k.t.Helper()
-	var makers sync.WaitGroup
-	const at = 8
-	for maker := range at {
-		makers.Go(func() {
-			for i := maker; i < n; i += at {
-				k.pod(fmt.Sprintf("engine-%04d", i), i)
-			}
-		})
-	}
-	makers.Wait()
 }
 
 // rest starts a picker, waits until it has seen each pod, and watches what it uses
