@@ -142,10 +142,17 @@ func (f *forward) stream(ctx context.Context, kind string, id, port int) (httpst
 		stream httpstream.Stream
 		err    error
 	}
-	done, conn := make(chan opened, 1), f.conn
-	go func() {
+	done, gone, conn := make(chan opened), make(chan struct{}), f.conn
+	defer close(gone)
+	go func() { // for as long as the connection lives: nothing ends it sooner
 		s, err := conn.CreateStream(h)
-		done <- opened{s, err}
+		select {
+		case done <- opened{s, err}:
+		case <-gone:
+			if err == nil {
+				_ = s.Reset() // nobody wants it any more
+			}
+		}
 	}()
 	select {
 	case o := <-done:
