@@ -205,6 +205,17 @@ func (p *podFacts) member(name string, in Name, port int32) pool.Member {
 	return m
 }
 
+// CheckDrain says what is wrong with a pod's annotation that drains it: whoever wrote
+// "yes" takes the pod for drained.
+func CheckDrain(annotations map[string]string) error {
+	switch value := annotations[drainKey]; value {
+	case "", "true", "false":
+		return nil
+	default:
+		return fmt.Errorf("drain %q: must be true or false", value)
+	}
+}
+
 // fill is an annotation with its placeholders filled in.
 func (p *podFacts) fill(key string, port int32) string {
 	text := p.annotations[key]

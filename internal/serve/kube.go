@@ -127,7 +127,7 @@ func (k *kubeFleet) settle(m *pool.Member, bad map[[2]string]bool) {
 	if events != nil {
 		m.Events, m.Replay = "", ""
 	}
-	err := errors.Join(sources, events)
+	err := errors.Join(sources, events, kube.CheckDrain(m.Annotations))
 	if err == nil {
 		return
 	}

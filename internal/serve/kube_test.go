@@ -326,6 +326,7 @@ func TestWrongAnnotations(t *testing.T) {
 		{Name: "e", Address: "10.0.0.5:8000", Events: "tcp://10.0.0.5:5557", MaxRunning: 64},
 		{Name: "f", Address: "10.0.0.6:8000", Events: pool.EventsOff, Engine: "vlm"},
 		{Name: "g", Address: "10.0.0.7:8000", Events: "udp://x", MaxRunning: 64},
+		{Name: "h", Address: "10.0.0.8:8000", Annotations: map[string]string{"eppctl.dev/drain": "yes"}},
 	}}
 	for range 2 {
 		k.update(s)
@@ -341,15 +342,15 @@ func TestWrongAnnotations(t *testing.T) {
 	if f, g := (*taken)[5], (*taken)[6]; f.Events != pool.EventsOff || f.Engine != "" || g.MaxRunning != 64 || g.Events != "" {
 		t.Errorf("one is wrong, and taken are %+v and %+v", f, g)
 	}
-	if n := strings.Count(log.String(), "are wrong"); n != 6 {
-		t.Errorf("said %d times, want once for each of 6 pods:\n%s", n, log.String())
+	if n := strings.Count(log.String(), "are wrong"); n != 7 {
+		t.Errorf("said %d times, want once for each of 7 pods:\n%s", n, log.String())
 	}
 	k.update(new(kube.State))
 	if len(k.bad) > 0 {
 		t.Errorf("%d pods are gone and remembered", len(k.bad))
 	}
 	k.update(s)
-	if n := strings.Count(log.String(), "are wrong"); n != 12 {
+	if n := strings.Count(log.String(), "are wrong"); n != 14 {
 		t.Errorf("said %d times, want it of the pods that came again too", n)
 	}
 }
