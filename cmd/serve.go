@@ -51,7 +51,10 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 	log := telemetry.NewLines(s.Err)
 	defer log.Close()
 	inCluster, err := f.connect(ctx, c.Flags(), log)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && !f.checkConfig && !f.printConfig:
+		return nil // it was told to end while it waited for the cluster
+	case err != nil:
 		return err
 	}
 	cfg, err := f.config(p, c, inCluster)

@@ -95,7 +95,8 @@ func TestServePoolConfiguration(t *testing.T) {
 	}
 }
 
-// An API server that is away is waited for, until the picker is told to end.
+// An API server that is away is waited for, until the picker is told to end, which is
+// no failure.
 func TestServePoolWaitsForTheAPIServer(t *testing.T) {
 	noKubeconfig(t)
 	f := kubetest.New(t)
@@ -112,7 +113,7 @@ func TestServePoolWaitsForTheAPIServer(t *testing.T) {
 		}
 	}
 	cancel()
-	if status := <-done; status != cli.ExitOK && status != cli.ExitInterrupted {
-		t.Errorf("status %d", status)
+	if status := <-done; status != cli.ExitOK {
+		t.Errorf("status %d, want 0 as of a picker that runs", status)
 	}
 }
