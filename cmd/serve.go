@@ -41,7 +41,13 @@ func newServe(p *program, s *cli.Streams) *cobra.Command {
 			# Is this configuration right?
 			eppctl serve --config eppctl.yaml --check-config`),
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), p, s, c) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			err := f.run(c.Context(), p, s, c)
+			if errors.Is(err, errToldToEnd) {
+				return nil
+			}
+			return err
+		},
 	}
 	f.register(c)
 	return c
@@ -51,10 +57,7 @@ func (f *serveFlags) run(ctx context.Context, p *program, s *cli.Streams, c *cob
 	log := telemetry.NewLines(s.Err)
 	defer log.Close()
 	inCluster, err := f.connect(ctx, c.Flags(), log)
-	switch {
-	case ctx.Err() != nil && !f.checkConfig && !f.printConfig:
-		return nil // it was told to end while it waited for the cluster
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	cfg, err := f.config(p, c, inCluster)

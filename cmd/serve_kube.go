@@ -58,6 +58,10 @@ func (f *serveFlags) connect(ctx context.Context, flags *pflag.FlagSet, log io.W
 	return k, f.readSettings(ctx, k, log)
 }
 
+// errToldToEnd: the picker was told to end while it waited for the cluster, which is no
+// failure, as it is none of one that runs.
+var errToldToEnd = errors.New("told to end while the cluster does not answer")
+
 // readSettings reads the ConfigMap of settings, unless a file goes before it.
 func (f *serveFlags) readSettings(ctx context.Context, k *serve.Kube, log io.Writer) error {
 	if k.ConfigFile {
@@ -67,8 +71,8 @@ func (f *serveFlags) readSettings(ctx context.Context, k *serve.Kube, log io.Wri
 	var err error
 	if f.checkConfig || f.printConfig {
 		err = k.ReadSettings(ctx)
-	} else {
-		err = k.AwaitSettings(ctx, f.healthAddress(), logger)
+	} else if err = k.AwaitSettings(ctx, f.healthAddress(), logger); err != nil && ctx.Err() != nil {
+		return errToldToEnd
 	}
 	if missing, is := errors.AsType[*serve.MissingSettingsError](err); is {
 		name := missing.Settings.Name
