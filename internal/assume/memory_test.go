@@ -3,22 +3,16 @@ package assume
 import (
 	"runtime"
 	"testing"
-)
 
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // the first one's sweep is done
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
+	"github.com/eppctl/eppctl/internal/heaptest"
+)
 
 // The bound that the documentation of [Cache] states, at sizes just before and
 // behind those at which tables grow.
 func TestMemory(t *testing.T) {
 	const each = 80 // bytes a block
 	for _, capacity := range []int{20_000, 57_000, 60_000, 100_000, 115_000, 230_000} {
-		before := heap()
+		before := heaptest.Live()
 		c := New(capacity)
 		prompt := make([]uint64, 64)
 		var gone []uint64
@@ -29,7 +23,7 @@ func TestMemory(t *testing.T) {
 			gone, _ = c.Begin(gone[:0], prompt)
 			gone, _ = c.End(gone[:0], prompt, 0)
 		}
-		took := heap() - before
+		took := heaptest.Live() - before
 		t.Logf("%d blocks: %d bytes each", capacity, took/int64(capacity))
 		if c.Len() != capacity || took > each*int64(capacity) {
 			t.Errorf("%d of %d blocks take %d bytes, want at most %d each", c.Len(), capacity, took, each)

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eppctl/eppctl/internal/heaptest"
 )
 
 func TestErrorsNameThePlace(t *testing.T) {
@@ -163,15 +164,6 @@ func TestSkippedEvents(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes f allocates.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
 // case K7: headers that announce a gigabyte or more, in every place where a list may be.
 // Other decoders allocate first and are killed.
 func TestAnnouncedMemoryIsNotAllocated(t *testing.T) {
@@ -194,9 +186,8 @@ func TestAnnouncedMemoryIsNotAllocated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := unhex(t, payload)
-			d := new(Decoder)
 			var err error
-			got := allocated(func() { _, err = d.Decode(b) })
+			got := heaptest.Allocated(5, func() { _, err = new(Decoder).Decode(b) })
 			if _, ok := errors.AsType[*Error](err); !ok {
 				t.Errorf("error %v, want an *Error", err)
 			}
@@ -220,7 +211,7 @@ func TestMemoryOfTheLargestPayload(t *testing.T) {
 	d := new(Decoder)
 	var b *Batch
 	var err error
-	got := allocated(func() { b, err = d.Decode(payload) })
+	got := heaptest.Allocated(1, func() { b, err = d.Decode(payload) })
 	if err != nil || len(b.Events) != batchFactor || b.Skipped != 15-batchFactor {
 		t.Fatalf("%d events, %d skipped, %v", len(b.Events), b.Skipped, err)
 	}
@@ -273,9 +264,10 @@ func TestBadMessagesInAStream(t *testing.T) {
 		{nil, seq(3), unhex(t, `92 cb0000000000000000 dd40000000`)},
 		{nil, seq(4), payload},
 	}
-	d := new(Decoder)
 	var good, badFrames, badPayloads, skipped, events int
-	got := allocated(func() {
+	got := heaptest.Allocated(5, func() {
+		d := new(Decoder)
+		good, badFrames, badPayloads, skipped, events = 0, 0, 0, 0, 0
 		for _, frames := range stream {
 			m, err := ParseLive(frames)
 			if err != nil {

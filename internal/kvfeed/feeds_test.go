@@ -3,12 +3,12 @@ package kvfeed_test
 import (
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/heaptest"
 	"github.com/eppctl/eppctl/internal/kvevent"
 	"github.com/eppctl/eppctl/internal/kvfeed"
 	"github.com/eppctl/eppctl/internal/kvindex"
@@ -452,23 +452,16 @@ func TestHostileMessages(t *testing.T) {
 	}
 	// A storm of them costs neither memory nor the connection.
 	const storm, keeps = 5000, 1 << 20
-	before := heap()
+	before := heaptest.Live()
 	for range storm {
 		a.raw(nil, seq(1), announced)
 	}
 	until(t, "the storm has passed", func() bool { return r.stream("a", 0).DecodeErrors == 2+storm })
-	after := heap()
+	after := heaptest.Live()
 	t.Logf("%d headers of 1 G events: %d kB before, %d kB after", storm, before>>10, after>>10)
 	if s := r.stream("a", 0); after > before+keeps || s.Connections != 1 {
 		t.Errorf("%d bytes more than before, %d connections; want less than %d, 1", after-before, s.Connections, keeps)
 	}
-}
-
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // What a report says of the cache does not count while events do, and is asked

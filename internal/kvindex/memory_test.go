@@ -6,16 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/eppctl/eppctl/internal/heaptest"
 	"github.com/eppctl/eppctl/internal/kvevent"
 )
-
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // the first one's sweep is done
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
 
 // stream makes events that are cheap to make: hashes are numbers, and an event's
 // first token is its own.
@@ -75,14 +68,14 @@ func TestMemoryReturns(t *testing.T) {
 	}
 	send(shared.all())
 	s, parent := newStream(1), shared.hash(63, ours)
-	before, treeBefore := heap(), f.tree.Stats().BytesEstimate
+	before, treeBefore := heaptest.Live(), f.tree.Stats().BytesEstimate
 	for i := range suffixes {
 		send(s.stored(i, parent))
 	}
 	if got := f.Stats(); got.Blocks != suffixes+64 || got.TreeBlocks != suffixes+64 {
 		t.Fatalf("Blocks, TreeBlocks = %d, %d, want %d of both", got.Blocks, got.TreeBlocks, suffixes+64)
 	}
-	full, tree := heap()-before, f.tree.Stats().BytesEstimate-treeBefore
+	full, tree := heaptest.Live()-before, f.tree.Stats().BytesEstimate-treeBefore
 	table := int64(len(f.table.records)) * 24
 	n := int64(suffixes)
 	t.Logf("%d suffixes: %d bytes each, %d of them the table's, %d the tree's", n, full/n, table/n, tree/n)
@@ -93,7 +86,7 @@ func TestMemoryReturns(t *testing.T) {
 		send(s.removed(i)...)
 	}
 	f.mustMatch(shared, 64)
-	after, treeAfter := heap()-before, f.tree.Stats().BytesEstimate-treeBefore
+	after, treeAfter := heaptest.Live()-before, f.tree.Stats().BytesEstimate-treeBefore
 	t.Logf("removed: %d kB are left, %d of them the tree's", after>>10, treeAfter>>10)
 	if got := f.Stats(); got.Blocks != 64 || got.TreeBlocks != 64 || got.UnknownRemovals != 0 {
 		t.Errorf("Blocks, TreeBlocks, UnknownRemovals = %d, %d, %d, want 64, 64, 0", got.Blocks, got.TreeBlocks, got.UnknownRemovals)
@@ -109,7 +102,7 @@ func TestHostileStreamIsBounded(t *testing.T) {
 	limits := Limits{Blocks: 1000, OrphanBytes: 1 << 20, HeldBytes: 1 << 20}
 	f := newFixture(t, func(cfg *Config) { cfg.Limits, cfg.Replay = limits, true })
 	s := newStream(4)
-	before := heap()
+	before := heaptest.Live()
 	batches := 100_000
 	if raceEnabled {
 		batches /= 10
@@ -123,7 +116,7 @@ func TestHostileStreamIsBounded(t *testing.T) {
 		e.Group, e.Tier = i%200, kvevent.Tier(i%5)
 		f.Apply(seq, &kvevent.Batch{At: f.now, Events: append([]kvevent.Event{e, s.stored(i, 0)}, s.removed(i+7)...)})
 	}
-	took := heap() - before
+	took := heaptest.Live() - before
 	t.Logf("%d kB", took>>10)
 	if bound := int64(limits.OrphanBytes + limits.HeldBytes + limits.Blocks*256 + 1<<20); took > bound {
 		t.Errorf("%d bytes are taken, want less than %d", took, bound)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/eppctl/eppctl/internal/heaptest"
 )
 
 // The figures that are promised are ratios to BenchmarkFingerprint/tokens=4096
@@ -278,9 +280,9 @@ func BenchmarkMemory(b *testing.B) {
 // benchmarkMemory reports the heap that a tree takes, per distinct block.
 func benchmarkMemory(b *testing.B, build func() *Tree) {
 	for b.Loop() {
-		before := heap()
+		before := heaptest.Live()
 		t := build()
-		took := heap() - before
+		took := heaptest.Live() - before
 		st := t.Stats()
 		b.ReportMetric(float64(took)/float64(st.Blocks), "bytes/block")
 		b.ReportMetric(float64(st.BytesEstimate)/float64(took), "estimate")

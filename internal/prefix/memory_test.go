@@ -2,18 +2,11 @@ package prefix
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"testing/quick"
-)
 
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // the first one's sweep is done
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
+	"github.com/eppctl/eppctl/internal/heaptest"
+)
 
 // case K6
 func TestMemoryReturns(t *testing.T) {
@@ -44,19 +37,19 @@ func TestMemoryReturns(t *testing.T) {
 			tree := openTree(stays, goes)
 			tree.Store(stays, testRoot, shared)
 			tree.Store(goes, testRoot, shared)
-			before := heap()
+			before := heaptest.Live()
 			for i := range suffixes {
 				tree.Store(goes, shared[63], suffix(i))
 			}
 			if got, want := tree.PodBlocks(goes), 64+2*suffixes; got != want {
 				t.Fatalf("PodBlocks = %d, want %d", got, want)
 			}
-			full := heap() - before
+			full := heaptest.Live() - before
 			if est := tree.Stats().BytesEstimate; est < full*8/10 || est > full*12/10 {
 				t.Errorf("BytesEstimate = %d, the heap says %d", est, full)
 			}
 			c.leave(tree, goes, suffixes)
-			after := heap() - before
+			after := heaptest.Live() - before
 			t.Logf("%d suffixes: %d kB, then %d kB", suffixes, full>>10, after>>10)
 			if after > kept {
 				t.Errorf("%d bytes are left of %d", after, full)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/heaptest"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/score"
 )
@@ -209,13 +210,7 @@ func TestCandidatesTakeAtMost100Bytes(t *testing.T) {
 
 func TestMemoryStaysBounded(t *testing.T) {
 	const bound = 4 << 20
-	heap := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := heap()
+	before := heaptest.Live()
 	ring := record.NewRing(record.RingConfig{Bytes: bound})
 	for n := range 4000 {
 		e := plainEntry(n, 50)
@@ -227,7 +222,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 			t.Fatalf("after %d decisions %d bytes are in use, more than %d", n, st.Bytes, bound)
 		}
 	}
-	grown := heap() - before
+	grown := heaptest.Live() - before
 	if limit := int64(bound + bound/8); grown > limit {
 		t.Errorf("the heap grew by %d bytes, want at most %d", grown, limit)
 	}

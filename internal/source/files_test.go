@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/admin"
+	"github.com/eppctl/eppctl/internal/heaptest"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/internal/source"
 )
@@ -245,14 +245,12 @@ func TestBombIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := open(t, "-", packed.String())
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, _, err := r.ids(t, admin.Filter{})
-	runtime.ReadMemStats(&after)
+	var err error
+	took := heaptest.Allocated(1, func() { _, _, err = r.ids(t, admin.Filter{}) })
 	if err == nil || !strings.Contains(err.Error(), "line 1: longer than 16 MiB") {
 		t.Errorf("error %v", err)
 	}
-	if took := after.TotalAlloc - before.TotalAlloc; took > 128<<20 {
+	if took > 128<<20 {
 		t.Errorf("took %d MiB", took>>20)
 	}
 }

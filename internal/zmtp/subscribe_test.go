@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/heaptest"
 )
 
 // dialled subscribes over pipes, and gives the test each connection that is made.
@@ -418,7 +419,7 @@ func TestListenTellsPublishersApart(t *testing.T) {
 func TestListenBoundsItsMemory(t *testing.T) {
 	const budget, hostile, half = 32 << 20, 40, 4 << 20
 	rec, l := &recorder{}, listen(t)
-	before := heap()
+	before := heaptest.Live()
 	start(t, func(ctx context.Context) error {
 		return ServeSubscriber(ctx, l, Options{Limits: Limits{Budget: NewBudget(budget)}}, rec)
 	})
@@ -442,18 +443,11 @@ func TestListenBoundsItsMemory(t *testing.T) {
 	until(t, "some are ended", func() bool { return rec.count("disconnected") > 0 })
 	_, _ = good.Write(message("second"))
 	until(t, "the publisher is heard", func() bool { return rec.count("message second") == 1 })
-	if grown := heap() - before; grown > 2*budget {
+	if grown := heaptest.Live() - before; grown > 2*budget {
 		t.Errorf("%d MiB are held for %d half messages of %d MiB, with a budget of %d MiB", grown>>20, hostile, half>>20, budget>>20)
 	} else {
 		t.Logf("%d MiB are held, %d connections were ended: %v", grown>>20, rec.count("disconnected"), rec.lastErr())
 	}
-}
-
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // failing is a listener that cannot accept for a while.
