@@ -35,7 +35,7 @@ type logSource struct {
 // while others can.
 func (r *replicas) openLogs(ctx context.Context, opts source.Options) (*logSource, error) {
 	l := &logSource{replicas: r, opts: opts}
-	var texts []io.Reader
+	var texts []source.Text
 	var names []string
 	var failed error
 	for _, pod := range slices.Backward(r.picker.Pods) { // the best is the newest, probably
@@ -47,17 +47,17 @@ func (r *replicas) openLogs(ctx context.Context, opts source.Options) (*logSourc
 		}
 		if pod.Restarted {
 			if before, err := r.log(ctx, pod, kube.LogOptions{Previous: true}); err == nil { // it may be gone
-				texts, l.logs = append(texts, before, strings.NewReader("\n")), append(l.logs, before)
+				texts, l.logs = append(texts, source.Text{Name: "log of " + pod.Name + " before its restart", In: before}), append(l.logs, before)
 			}
 		}
-		texts, l.logs = append(texts, log, strings.NewReader("\n")), append(l.logs, log)
+		texts, l.logs = append(texts, source.Text{Name: "log of " + pod.Name, In: log}), append(l.logs, log)
 		names = append(names, pod.Name)
 	}
 	if len(names) == 0 {
 		return nil, stepError(failed)
 	}
 	opts.Twice = true
-	l.Files = source.FromReader("log of "+strings.Join(names, ", "), io.MultiReader(texts...), opts)
+	l.Files = source.FromTexts("log of "+strings.Join(names, ", "), texts, opts)
 	return l, nil
 }
 

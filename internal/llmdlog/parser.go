@@ -75,28 +75,29 @@ func New(opt Options) *Parser {
 	}
 }
 
-// Line takes the next line, whole and without its line break.
-func (p *Parser) Line(line []byte) {
+// Line takes the next line, whole and without its line break. It reports whether that
+// can be read, as all can be that are none of the log.
+func (p *Parser) Line(line []byte) (ok bool) {
 	p.stats.Lines++
 	source, body := strip(line)
 	msg, ok := messageOf(body)
 	if !ok {
 		p.stats.Skipped++
-		return
+		return true
 	}
 	m, known := messages[string(msg)]
 	if !known {
-		return
+		return true
 	}
 	if bytes.Equal(line, p.before) {
 		p.stats.Doubled++
-		return
+		return true
 	}
 	p.before = append(p.before[:0], line...)
 	e := entry{}
 	if len(body) > maxLine || json.Unmarshal(body, &e) != nil || !e.valid() {
 		p.stats.Malformed++
-		return
+		return false
 	}
 	if p.stats.Read++; e.at.Before(p.at) {
 		p.stats.Backwards++
@@ -105,6 +106,7 @@ func (p *Parser) Line(line []byte) {
 	proc := p.process(source)
 	proc.seen = max(proc.seen, m.level)
 	m.handle(p, proc, &e)
+	return true
 }
 
 // process finds the process that a prefix stands for. Beyond the bound the rest

@@ -29,7 +29,7 @@ func Encode(w io.Writer, rec *explain.Record) error {
 var ErrTorn = errors.New("the line is cut off, as after a crash: all decisions before it were read")
 
 // errLong is the reason of a [LineError] for a line beyond [MaxLine].
-var errLong = errors.New("longer than 16 MiB: is this a file of decisions, one a line?")
+var errLong = errors.New("longer than 16 MiB, the most that is read of a line")
 
 // LineError says which line of the input is not a decision, and why.
 type LineError struct {

@@ -67,7 +67,7 @@ func TestReaderNamesLineAndPlace(t *testing.T) {
 		{"a pick that is no candidate", with(`"index":`, `"index":7,"was":`), `line 2: result.index: 7 is none of the 2 candidates`},
 		{"an order of no candidates", with(`"order":[`, `"order":[-1,`), `line 2: result.order[0]: -1 is none of the 2 candidates`},
 		{"a time that is none", with(`"time":"2026`, `"time":"x`), `line 2: not a decision: `},
-		{"too long", `"` + strings.Repeat("x", record.MaxLine) + `"`, `line 2: longer than 16 MiB: is this a file of decisions, one a line?`},
+		{"too long", `"` + strings.Repeat("x", record.MaxLine) + `"`, `line 2: longer than 16 MiB, the most that is read of a line`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ids, problems := readAll(strings.NewReader(one + "\n" + tc.line + "\n\n" + one + "\n"))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,10 +20,10 @@ type Files struct {
 	opts   Options
 	name   string // as given
 	groups []group
-	dir    bool      // of one file that can't be read the others are
-	in     io.Reader // that it is, in place of a file; nil for files
-	once   bool      // it can be read only once, as standard input or a pipe
-	kept   *kept     // what was in it, once it was read
+	dir    bool   // of one file that can't be read the others are
+	in     []Text // in place of files
+	once   bool   // it can be read only once, as standard input or a pipe
+	kept   *kept  // what was in it, once it was read
 }
 
 // group is files that are read as one: either one of the recorder's, which is read
@@ -41,7 +40,7 @@ func Open(path string, opts Options) (*Files, error) {
 	if info, err := os.Stat(path); path == "-" || err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f.groups, f.once = []group{{texts: []string{path}}}, true
 		if path == "-" {
-			f.in = opts.Stdin
+			f.in = []Text{{path, opts.Stdin}}
 		}
 		return f, nil
 	}
@@ -281,10 +280,8 @@ func (w *walk) group(g group, visit func(*explain.Record) error) error {
 		return w.recorded(g.recorded, visit)
 	}
 	r := newReading(&w.f.opts, w.f.name, w.q, visit)
-	for _, name := range g.texts {
-		if err := w.text(r, name); err != nil {
-			return err
-		}
+	if err := w.texts(r, g.texts); err != nil {
+		return err
 	}
 	if err := r.close(); err != nil {
 		return err
@@ -300,24 +297,39 @@ func (w *walk) group(g group, visit func(*explain.Record) error) error {
 	return nil
 }
 
-func (w *walk) text(r *reading, name string) error {
-	if w.f.once && w.f.kept != nil {
+// texts reads texts that follow each other; what can be read only once is read again as
+// it was kept.
+func (w *walk) texts(r *reading, names []string) (err error) {
+	switch {
+	case w.f.once && w.f.kept != nil:
 		again, err := w.f.kept.reader()
 		if err != nil {
 			return err
 		}
-		return r.text(w.ctx, name, again)
-	}
-	if w.f.once && w.f.opts.Twice {
-		all, err := newKept()
-		if err != nil {
+		return r.text(w.ctx, w.f.name, again)
+	case w.f.once && w.f.opts.Twice:
+		if w.f.kept, err = newKept(); err != nil {
 			return err
 		}
-		w.f.kept, r.kept = all, all
+		r.kept = w.f.kept
+	}
+	for _, text := range w.f.in {
+		if err := r.text(w.ctx, text.Name, text.In); err != nil {
+			return err
+		}
 	}
 	if w.f.in != nil {
-		return r.text(w.ctx, name, w.f.in)
+		return nil
 	}
+	for _, name := range names {
+		if err := w.text(r, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) text(r *reading, name string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return w.unreadable(fmt.Errorf("read decisions: %w", err))

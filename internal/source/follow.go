@@ -8,14 +8,21 @@ import (
 	"github.com/eppctl/eppctl/explain"
 )
 
-// FromReader are the decisions in a text that can be read once, such as a log that is
-// read from afar. The name is for messages.
-func FromReader(name string, in io.Reader, opts Options) *Files {
-	return &Files{opts: opts, name: name, groups: []group{{texts: []string{name}}}, once: true, in: in}
+// Text is a text that can be read once, such as a log that is read from afar.
+type Text struct {
+	Name string // for messages
+	In   io.Reader
+}
+
+// FromTexts are the decisions in texts that follow each other. One that breaks off is
+// warned of, and the next is read. The name, of all of them, is for messages.
+func FromTexts(name string, texts []Text, opts Options) *Files {
+	return &Files{opts: opts, name: name, groups: []group{{}}, once: true, in: texts}
 }
 
 // Follow visits the decisions of a text as they are written, in the order in which
-// they are complete, until the text ends. It returns visit's error as it is.
+// they are complete, until the text ends. What is wrong with it is told when it is
+// found. It returns visit's error as it is.
 func Follow(ctx context.Context, name string, in io.Reader, want Want, opts Options, visit func(*explain.Record) error) error {
 	q, err := want.Query(time.Time{})
 	if err != nil {
@@ -27,6 +34,7 @@ func Follow(ctx context.Context, name string, in io.Reader, want Want, opts Opti
 		}
 		return visit(rec)
 	})
+	r.live = true
 	if err := r.text(ctx, name, in); err != nil {
 		return err
 	}

@@ -29,12 +29,14 @@ func body(line []byte) []byte {
 // {"log":"…"} in Docker's.
 type joiner struct {
 	parts map[string][]byte // by stream
+	long  map[string]bool   // streams with a line that was too long and goes on
 }
 
 var errLong = fmt.Errorf("longer than %d MiB with the parts that a container runtime made of it", record.MaxLine>>20)
 
 // join returns the line that is whole with this one; nil while parts of it are
-// missing. A line that no runtime wrote is itself.
+// missing. A line that no runtime wrote is itself. One that is too long is an error
+// once, and all of its parts are left out.
 func (j *joiner) join(line []byte) ([]byte, error) {
 	stream, text, last, ok := cutCRI(line)
 	if !ok {
@@ -43,10 +45,14 @@ func (j *joiner) join(line []byte) ([]byte, error) {
 	switch waiting := j.parts[stream]; {
 	case !ok:
 		return line, nil
+	case j.long[stream]:
+		j.long[stream] = !last
+		return nil, nil
 	case last && len(waiting) == 0:
 		return text, nil
 	case len(waiting)+len(text) > record.MaxLine:
-		delete(j.parts, stream) // what is left of it is no line that is known
+		delete(j.parts, stream)
+		j.skip(stream, !last)
 		return nil, errLong
 	}
 	j.keep(stream, text)
@@ -56,6 +62,13 @@ func (j *joiner) join(line []byte) ([]byte, error) {
 	whole := j.parts[stream]
 	delete(j.parts, stream)
 	return whole, nil
+}
+
+func (j *joiner) skip(stream string, on bool) {
+	if j.long == nil {
+		j.long = map[string]bool{}
+	}
+	j.long[stream] = on
 }
 
 func (j *joiner) keep(stream string, text []byte) {

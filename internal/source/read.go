@@ -26,6 +26,9 @@ type reading struct {
 	llmd *llmdlog.Parser
 	kept *kept // takes the decisions of what can't be read again
 
+	unread int // lines of llm-d's log
+
+	live     bool // the text is being written: what is wrong is told when it is found
 	known    bool // some line was one that is known
 	stranger error
 }
@@ -40,12 +43,16 @@ type skips struct {
 	log     bool
 	damaged int
 	other   int
-	first   error // of the damaged ones, else of the others
+	first   error       // of the damaged ones, else of the others
+	tell    func(error) // takes the first damaged one at once; nil: they are told at the end
 }
 
 func (s *skips) damage(err error) {
-	if s.damaged++; s.damaged == 1 {
-		s.first = err
+	if s.damaged++; s.damaged > 1 {
+		return
+	}
+	if s.first = err; s.tell != nil {
+		s.tell(err)
 	}
 }
 
@@ -58,6 +65,9 @@ func (s *skips) stranger(err error) {
 // text reads one text to its end.
 func (r *reading) text(ctx context.Context, name string, in io.Reader) error {
 	var s skips
+	if r.live {
+		s.tell = func(err error) { r.opts.warn("%s: %v; it is left out, as others will be", name, err) }
+	}
 	unpacked, err := Decompress(interruptible{ctx, in})
 	if err != nil {
 		s.damage(err)
@@ -131,12 +141,17 @@ func (r *reading) line(line record.Line, s *skips) error {
 		return r.fromLog(done)
 	case llmdlog.Looks(line.Text):
 		s.known, s.log = s.known+1, true
-		r.llmd.Line(bytes.TrimRight(line.Text, "\r\n"))
+		if !r.llmd.Line(bytes.TrimRight(line.Text, "\r\n")) {
+			r.unread++
+			s.damage(&record.LineError{Line: line.Number, Err: errUnread})
+		}
 		return r.fromLog(r.llmd.Take())
 	}
 	s.stranger(&record.LineError{Line: line.Number, Err: stranger(line)})
 	return nil
 }
+
+var errUnread = errors.New("a line of the picker's log that can't be read: cut off perhaps, or longer than 8 MiB")
 
 // stranger says why a line is none that is known.
 func stranger(line record.Line) error {
@@ -202,6 +217,7 @@ func (r *reading) conclude(name string, s *skips) {
 		skipped = s.damaged
 	}
 	switch {
+	case s.tell != nil && s.damaged > 0:
 	case skipped == 1:
 		r.opts.warn("%v", first)
 	case skipped > 1:
@@ -215,8 +231,8 @@ func (r *reading) close() error {
 		return err
 	}
 	stats := r.llmd.Stats()
-	if stats.Malformed > 0 {
-		r.opts.warn("%s: lines of the log that are cut off or too long were skipped: %d", r.name, stats.Malformed)
+	if n := stats.Malformed - r.unread; n > 0 {
+		r.opts.warn("%s: decisions were left out, since they hold what no record can: %d", r.name, n)
 	}
 	if stats.Torn > 0 {
 		r.opts.warn("%s: decisions were left out, since lines of them are missing: %d", r.name, stats.Torn)
