@@ -2,6 +2,7 @@ package picker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,17 +21,30 @@ import (
 // looked for again, a few times, in wall time as it is about this process and the
 // network.
 const (
-	settleTries = 10
+	settleTime  = time.Second
 	settlePause = 100 * time.Millisecond
 	maxSettling = 1024 // picks at once; more are settled when they end
 )
 
-// settler owns the goroutines that wait for evidence.
+// settler waits for evidence: for that of all picks in one goroutine, which is
+// there while there are any. Where the picker counts tokens otherwise than the
+// engines, nearly all requests are waited for.
 type settler struct {
-	life  context.Context // of all of them
+	life  context.Context // of the goroutine
 	end   context.CancelFunc
 	count atomic.Int64
 	wg    sync.WaitGroup
+
+	mu    sync.Mutex
+	fresh []unsettled // not looked at yet
+	runs  bool
+}
+
+// unsettled is a pick that has ended.
+type unsettled struct {
+	pick    *Pick
+	outcome *record.Outcome
+	until   time.Time
 }
 
 func (s *settler) open() { s.life, s.end = context.WithCancel(context.Background()) }
@@ -39,6 +53,56 @@ func (s *settler) open() { s.life, s.end = context.WithCancel(context.Background
 func (s *settler) close() {
 	s.end()
 	s.wg.Wait()
+}
+
+// add waits for evidence about a pick.
+func (s *settler) add(k *Pick, o *record.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fresh = append(s.fresh, unsettled{k, o, clock.Wall{}.Now().Add(settleTime)})
+	if !s.runs {
+		s.runs = true
+		s.wg.Go(s.run)
+	}
+}
+
+func (s *settler) run() {
+	for waiting := s.take(nil); len(waiting) > 0; waiting = s.take(waiting) {
+		over := clock.Wall{}.Sleep(s.life, settlePause) != nil
+		now := clock.Wall{}.Now()
+		waiting = slices.DeleteFunc(waiting, func(u unsettled) bool {
+			if !over && !u.explained() && now.Before(u.until) {
+				return false
+			}
+			u.settle()
+			return true
+		})
+	}
+}
+
+// take adds what has come to what is waited for. With nothing the goroutine ends.
+func (s *settler) take(waiting []unsettled) []unsettled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting = append(waiting, s.fresh...)
+	clear(s.fresh)
+	s.fresh, s.runs = s.fresh[:0], len(waiting) > 0
+	return waiting
+}
+
+// explained looks for evidence.
+func (u *unsettled) explained() bool {
+	u.outcome.Prediction = u.pick.compare(u.outcome.CachedTokens)
+	return u.outcome.Prediction != explain.PredictionUnexplained
+}
+
+// settle completes the record with what is known now.
+func (u *unsettled) settle() {
+	p := u.pick.picker
+	u.outcome.Unsettled = false
+	p.cfg.Recorder.Complete(u.pick.handle, u.outcome)
+	u.pick.reservation.Forget()
+	p.settle.count.Add(-1)
 }
 
 // predicted is how many tokens the picked pod should find in its cache, in whatever
@@ -61,9 +125,9 @@ func (k *Pick) elsewhere() bool {
 }
 
 // foretold compares the engine's count with the prediction. unsettled means that
-// nothing explains the difference yet: [Pick.settleLater] has to follow.
-func (k *Pick) foretold(end *End) (class string, unsettled bool) {
-	class = k.compare(end)
+// nothing explains the difference yet: [settler.add] has to follow.
+func (k *Pick) foretold(cached int) (class string, unsettled bool) {
+	class = k.compare(cached)
 	if class != explain.PredictionUnexplained || k.picker.cfg.Hasty {
 		return class, false
 	}
@@ -76,19 +140,19 @@ func (k *Pick) foretold(end *End) (class string, unsettled bool) {
 
 // compare is the class of the prediction by what is known now; "" when there was
 // none.
-func (k *Pick) compare(end *End) string {
+func (k *Pick) compare(cached int) string {
 	switch {
 	case k.predicted < 0:
 		return ""
 	case k.elsewhere():
 		return explain.PredictionOtherPod
-	case end.CachedTokens < 0:
+	case cached < 0:
 		return explain.PredictionUnknown
-	case end.CachedTokens == k.predicted:
+	case cached == k.predicted:
 		return explain.PredictionMet
 	}
-	ev := k.reservation.Evidence(end.CachedTokens, k.looked)
-	switch more := end.CachedTokens > k.predicted; {
+	ev := k.reservation.Evidence(cached, k.looked)
+	switch more := cached > k.predicted; {
 	case ev.Assumed:
 		return explain.PredictionAssumed
 	case more && ev.Stored:
@@ -108,23 +172,4 @@ func evicted(unseen bool) string {
 		return explain.PredictionUnseen
 	}
 	return explain.PredictionRaced
-}
-
-// settleLater waits for evidence and completes the record with it.
-func (k *Pick) settleLater(o record.Outcome, end End) {
-	p := k.picker
-	p.settle.wg.Go(func() {
-		defer p.settle.count.Add(-1)
-		defer k.reservation.Forget()
-		for range settleTries {
-			if (clock.Wall{}).Sleep(p.settle.life, settlePause) != nil {
-				break
-			}
-			if o.Prediction = k.compare(&end); o.Prediction != explain.PredictionUnexplained {
-				break
-			}
-		}
-		o.Unsettled = false
-		p.cfg.Recorder.Complete(k.handle, &o)
-	})
 }

@@ -130,7 +130,7 @@ func TestPredictionIsClassed(t *testing.T) {
 				}
 				f.classed(t, "at the end", first)
 				tt.after(f)
-				time.Sleep(settleTries * settlePause)
+				time.Sleep(settleTime)
 				synctest.Wait()
 				f.classed(t, "soon after the end", tt.want)
 				if n := f.settle.count.Load(); n != 0 {
@@ -169,6 +169,25 @@ func TestFewAreWaitedFor(t *testing.T) {
 		}
 		if n := f.ledger(); len(n) != 0 || f.Open() != 0 {
 			t.Errorf("ledger %v, %d open", n, f.Open())
+		}
+	})
+}
+
+// Looking for evidence of many picks, again and again, takes no memory.
+func TestLookingForEvidenceAllocatesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := foretell(t)
+		f.Done(End{Status: 200, PromptTokens: 160, CachedTokens: predictedTokens + 32, OutputTokens: 1})
+		f.settle.mu.Lock()
+		u := f.settle.fresh[0]
+		f.settle.mu.Unlock()
+		allocs := testing.AllocsPerRun(100, func() {
+			if u.explained() {
+				t.Error("something explains it")
+			}
+		})
+		if allocs > 0 {
+			t.Errorf("%v allocations a look, want none", allocs)
 		}
 	})
 }

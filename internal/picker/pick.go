@@ -229,7 +229,7 @@ func (k *Pick) Done(end End) {
 		k.serve(end.ServedEndpoint)
 	}
 	o := k.outcome(&end)
-	o.Prediction, o.Unsettled = k.foretold(&end)
+	o.Prediction, o.Unsettled = k.foretold(end.CachedTokens)
 	if k.Predicted() >= 0 && end.PromptTokens > 0 {
 		k.reservation.Correct(end.PromptTokens, end.CachedTokens)
 	}
@@ -245,7 +245,7 @@ func (k *Pick) Done(end End) {
 		k.picker.cfg.Observer.Completed(k, o, k.stale(evicted, end))
 	}
 	if o.Unsettled {
-		k.settleLater(*o, end)
+		k.picker.settle.add(k, o)
 	} else {
 		k.reservation.Forget()
 	}

@@ -43,13 +43,25 @@ func (r *Reservation) Evidence(cached int, looked time.Time) Evidence {
 	ev.Evicted = r.gone != never && r.gone <= p.since(looked)+instant(p.cfg.Limits.Allowance)
 	p.mu.Unlock()
 
-	if n := cached / r.at.size; n <= len(r.blocks) {
-		slot := r.at.deepest()
-		counts := make([]uint32, slot+1)
-		p.cfg.Tree.Lookup(r.blocks[:n], counts)
-		ev.Stored = ev.Stored || int(counts[slot]) == n
+	if !ev.Stored {
+		ev.Stored = r.stored(cached / r.at.size)
 	}
 	return ev
+}
+
+// stored reports whether the pod holds the first n blocks of the prompt now. That
+// it mostly does not, its last one tells for less.
+func (r *Reservation) stored(n int) bool {
+	tree, slot := r.pool.cfg.Tree, r.at.deepest()
+	switch {
+	case n == 0:
+		return true
+	case n > len(r.blocks), !tree.Holds(slot, r.blocks[n-1]):
+		return false
+	}
+	counts := make([]uint32, slot+1)
+	tree.Lookup(r.blocks[:n], counts)
+	return int(counts[slot]) == n
 }
 
 // Watch makes evidence be gathered also after the reservation is released, until
