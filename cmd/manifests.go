@@ -84,7 +84,7 @@ func (f *manifestsFlags) register(c *cobra.Command) {
 		fs.BoolVar(&to.LeaderElect, "leader-elect", false, "let one of them pick and the others stand by; else all pick")
 		fs.StringVar(&to.Preset, "preset", d.Preset, "weights for a `WORKLOAD`: default, chatbot, api-gateway, multi-lora, batch or rag")
 		fs.StringVar(&to.CPU, "cpu", d.CPU, "`AMOUNT` of processors that each picker requests")
-		fs.StringVar(&to.Memory, "memory", d.Memory, "`AMOUNT` of memory of each picker, request and limit")
+		fs.StringVar(&to.Memory, "memory", d.Memory, "`AMOUNT` of memory of each picker in Mi or Gi, request and limit")
 	})
 	flagGroup(c, "Access", func(fs *pflag.FlagSet) {
 		fs.BoolVar(&to.Plaintext, "plaintext", false, "no TLS between gateway and picker")
@@ -92,6 +92,7 @@ func (f *manifestsFlags) register(c *cobra.Command) {
 		fs.StringVar(&to.ReportTokenSecret, "report-token-secret", "", "`NAME` of a Secret whose key token model servers show with their reports, and replicas to each other")
 		fs.StringVar(&to.Monitor, "monitor", d.Monitor, "let the Prometheus operator read the metrics: by `KIND` service or pod, or none")
 		fs.StringVar(&to.PrometheusNamespace, "prometheus-namespace", d.PrometheusNamespace, "`NAME` of the namespace whose pods may read the metrics")
+		fs.BoolVar(&to.RestrictEgress, "restrict-egress", false, "let the picker connect to the model servers, the API server, DNS and other replicas alone")
 	})
 	flagGroup(c, "Gateway", func(fs *pflag.FlagSet) {
 		fs.StringVar(&to.Gateway, "gateway", "", "[NAMESPACE/]`NAME` of the Gateway of an HTTPRoute to the pool")

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -27,9 +28,15 @@ const definitions = "_names.tpl"
 // File is one to write: its path, with slashes, and what is in it.
 type File struct{ Name, Text string }
 
-// template is the text of one of the chart's files.
-func template(name string) string {
-	b, err := chart.ReadFile(path.Join("chart", "templates", name))
+// notes is the file with what Helm says after an install.
+const notes = "NOTES.txt"
+
+// template is the text of one of the chart's templates.
+func template(name string) string { return chartFile(path.Join("templates", name)) }
+
+// chartFile is the text of one of the chart's files.
+func chartFile(name string) string {
+	b, err := chart.ReadFile(path.Join("chart", name))
 	if err != nil {
 		panic(err) // it is embedded under this name, or no test has passed
 	}
@@ -109,9 +116,20 @@ func (o *Options) Kustomize() ([]File, error) {
 // release matches the version of a release, as Helm takes it too.
 var release = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$`)
 
+// chartName is the chart's, and that of the pods' label.
+const chartName = "eppctl"
+
 // Helm is a chart whose values are the options. The namespace is the release's.
 func (o *Options) Helm() ([]File, error) {
 	values, err := o.valuesFile()
+	if err != nil {
+		return nil, err
+	}
+	schema, err := o.schemaFile()
+	if err != nil {
+		return nil, err
+	}
+	readme, err := o.readme()
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +138,12 @@ func (o *Options) Helm() ([]File, error) {
 		version = "0.0.0"
 	}
 	files := []File{
-		{"Chart.yaml", fmt.Sprintf("apiVersion: v2\nname: eppctl\ndescription: An endpoint picker for LLM inference that explains itself\ntype: application\nversion: %s\nhome: https://github.com/eppctl/eppctl\n", version)},
+		{"Chart.yaml", strings.ReplaceAll(chartFile("Chart.yaml"), "VERSION", version)},
+		{"README.md", readme},
 		{"values.yaml", values},
+		{"values.schema.json", schema},
 		{path.Join("templates", definitions), template(definitions)},
+		{path.Join("templates", notes), template(notes)},
 	}
 	for _, name := range order {
 		name += ".yaml"
@@ -131,4 +152,17 @@ func (o *Options) Helm() ([]File, error) {
 		}
 	}
 	return files, nil
+}
+
+// readme is the chart's, with a table of its values.
+func (o *Options) readme() (string, error) {
+	var table strings.Builder
+	for _, v := range o.values() {
+		b, err := json.Marshal(v.value)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.name, b, strings.ReplaceAll(v.comment, "\n", " "))
+	}
+	return strings.NewReplacer("POOL", o.Pool, "NAMESPACE", o.Namespace, "VALUES\n", table.String()).Replace(chartFile("README.md")), nil
 }

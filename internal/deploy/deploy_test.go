@@ -32,12 +32,12 @@ var installs = map[string]*Options{
 	"small": chat(nil),
 	"replicas": chat(func(o *Options) {
 		o.Replicas, o.ReportTokenSecret, o.Monitor, o.PrometheusNamespace = 3, "chat-reports", "service", "observability"
-		o.TargetPorts, o.Preset, o.Memory = []int{8000, 8001}, "rag", "4G"
+		o.TargetPorts, o.Preset, o.Memory = []int{8000, 8001}, "rag", "1500Mi"
 		o.Selector = map[string]string{"app": "vllm", "example.com/tier": ""}
 	}),
 	"standby": chat(func(o *Options) {
 		o.Replicas, o.LeaderElect, o.AdminAuth, o.Monitor, o.Plaintext = 2, true, true, "pod", true
-		o.ReportTokenSecret = "chat-reports"
+		o.ReportTokenSecret, o.RestrictEgress = "chat-reports", true
 	}),
 	"route": chat(func(o *Options) { o.Gateway, o.Only = "gateways/public", []string{"httproute", "inferencepool"} }),
 	// Names that YAML would take for something else.
@@ -131,7 +131,7 @@ func TestEveryTemplateHasItsPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{definitions}
+	want := []string{definitions, notes}
 	for _, name := range order {
 		want = append(want, name+".yaml")
 	}
@@ -159,9 +159,24 @@ func TestChartIsTheTemplates(t *testing.T) {
 			t.Error("a kind that was skipped is there")
 		}
 	}
-	golden(t, "helm-values.yaml", files[1].Text)
-	if !strings.Contains(files[0].Text, "\nversion: 1.2.3\n") {
-		t.Errorf("the version is missing:\n%s", files[0].Text)
+	for i, name := range []string{"Chart.yaml", "README.md", "values.yaml", "values.schema.json"} {
+		if files[i].Name != name {
+			t.Fatalf("%s in the place of %s", files[i].Name, name)
+		}
+		golden(t, "helm-"+name, files[i].Text)
+	}
+}
+
+// Every value has its type and its words; what Helm makes of the schema is tested in
+// internal/e2e/render.
+func TestEveryValueIsExplained(t *testing.T) {
+	for _, v := range chat(nil).values() {
+		if v.schema["type"] == nil {
+			t.Errorf("%s has no type", v.name)
+		}
+		if v.comment == "" {
+			t.Errorf("nothing is said of %s", v.name)
+		}
 	}
 }
 

@@ -17,12 +17,13 @@ var functions = map[string]func(args []any) (any, error){
 	"not": func(args []any) (any, error) { return !truth(args[0]), nil },
 	"eq":  func(args []any) (any, error) { return args[0] == args[1], nil },
 	"gt": func(args []any) (any, error) {
-		a, aOK := args[0].(float64)
-		b, bOK := args[1].(float64)
-		if !aOK || !bOK {
-			return nil, fmt.Errorf("%v and %v are not both numbers", args[0], args[1])
-		}
-		return a > b, nil
+		a, b, err := numbers(args)
+		return a > b, err
+	},
+	"add": func(args []any) (any, error) { return calculate(args, func(a, b float64) float64 { return a + b }) },
+	"mul": func(args []any) (any, error) { return calculate(args, func(a, b float64) float64 { return a * b }) },
+	"replace": func(args []any) (any, error) {
+		return strings.ReplaceAll(text(args[2]), text(args[0]), text(args[1])), nil
 	},
 	"int":     func(args []any) (any, error) { return args[0], nil }, // for Helm, which has several kinds of numbers
 	"default": func(args []any) (any, error) { return choose([]any{args[1], args[0]}, true) },
@@ -34,6 +35,20 @@ var functions = map[string]func(args []any) (any, error){
 		sum := sha256.Sum256([]byte(text(args[0])))
 		return hex.EncodeToString(sum[:]), nil
 	},
+}
+
+func numbers(args []any) (a, b float64, err error) {
+	a, aOK := args[0].(float64)
+	b, bOK := args[1].(float64)
+	if !aOK || !bOK {
+		return 0, 0, fmt.Errorf("%v and %v are not both numbers", args[0], args[1])
+	}
+	return a, b, nil
+}
+
+func calculate(args []any, by func(a, b float64) float64) (any, error) {
+	a, b, err := numbers(args)
+	return by(a, b), err
 }
 
 // choose is the first value whose truth is want, else the last.

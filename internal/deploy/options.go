@@ -19,7 +19,7 @@ type Options struct {
 	Replicas int
 	Preset   string
 	CPU      string // a quantity, the request
-	Memory   string // a quantity, request and limit
+	Memory   string // a quantity in Mi or Gi, request and limit
 
 	LeaderElect       bool
 	AdminAuth         bool
@@ -31,6 +31,7 @@ type Options struct {
 
 	Monitor             string // one of Monitors
 	PrometheusNamespace string
+	RestrictEgress      bool // the picker connects to model servers, API server, DNS and replicas alone
 
 	Only, Skip []string // kinds
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/eppctl/eppctl/score"
@@ -17,10 +16,11 @@ var (
 	label      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	serviceDNS = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 	subdomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	labelKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 	labelText  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 	image      = regexp.MustCompile(`^` + registry + imagePart + `(/` + imagePart + `)*(:[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
-	cpu        = regexp.MustCompile(`^([0-9]+m|[0-9]+(\.[0-9]{1,3})?)$`)
-	memory     = regexp.MustCompile(`^([0-9]{1,15})(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
+	cpu        = regexp.MustCompile(`^([1-9][0-9]{0,5}m|[1-9][0-9]{0,3}(\.[0-9]{1,3})?|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$`)
+	memory     = regexp.MustCompile(`^([1-9][0-9]{0,3}Gi|(25[6-9]|2[6-9][0-9]|[3-9][0-9]{2}|[1-9][0-9]{3,6})Mi)$`) // half of 256Mi is for records
 )
 
 // Parts of an image's name, as registries and kubelets read it.
@@ -29,12 +29,20 @@ const (
 	imagePart = `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
 )
 
+// Labels of the picker's pods.
 const (
+	nameLabel = "app.kubernetes.io/name"
+	poolLabel = "eppctl.dev/pool"
+)
+
+const (
+	maxLabel     = 63
 	maxSubdomain = 253
 	maxName      = 63 - len("-peers") // of the longest Service's name
 	maxPorts     = 8                  // of an InferencePool
+	maxPort      = 65535
 	maxReplicas  = 100
-	minMemory    = 256 << 20 // bytes; half of it is for records
+	maxImage     = 1024
 )
 
 // Validate reports everything that is wrong.
@@ -48,7 +56,8 @@ func (o *Options) Validate() error {
 		between("replicas", o.Replicas, 1, maxReplicas),
 		oneOf("preset", o.Preset, score.PresetNames()),
 		match("image", o.Image, image, "an image, such as ghcr.io/eppctl/eppctl:1.2.3"),
-		o.checkResources(),
+		match("cpu", o.CPU, cpu, "an amount of processors, such as 500m or 2"),
+		match("memory", o.Memory, memory, "an amount of memory from 256Mi on, such as 2Gi or 1500Mi"),
 		o.checkSecret(),
 		o.checkGateway(),
 		oneOf("monitor", o.Monitor, Monitors),
@@ -93,16 +102,12 @@ func (o *Options) checkName() error {
 
 // checkSelector needs one where it is used: of the pool, and of who may report.
 func (o *Options) checkSelector() error {
-	if len(o.Selector) == 0 && (o.keeps("InferencePool") || o.ReportTokenSecret != "" && o.keeps("NetworkPolicy")) {
+	if len(o.Selector) == 0 && (o.keeps("InferencePool") || (o.ReportTokenSecret != "" || o.RestrictEgress) && o.keeps("NetworkPolicy")) {
 		return errors.New("--selector: the labels of the model servers' pods are missing; give them as app=vllm,…")
 	}
 	var problems []error
 	for _, key := range slices.Sorted(maps.Keys(o.Selector)) {
-		prefix, name, prefixed := strings.Cut(key, "/")
-		if !prefixed {
-			prefix, name = "", key
-		}
-		if !labelText.MatchString(name) || prefixed && (len(prefix) > maxSubdomain || !subdomain.MatchString(prefix)) {
+		if !labelKey.MatchString(key) {
 			problems = append(problems, fmt.Errorf("--selector: %q is no name of a label", key))
 		}
 		if v := o.Selector[key]; v != "" && !labelText.MatchString(v) {
@@ -117,7 +122,7 @@ func (o *Options) checkSelector() error {
 
 // selectsPicker reports whether the picker's pods have all labels of the pool's.
 func (o *Options) selectsPicker() bool {
-	own := map[string]string{"app.kubernetes.io/name": "eppctl", "app.kubernetes.io/instance": o.name(), "eppctl.dev/pool": o.Pool}
+	own := map[string]string{nameLabel: chartName, "app.kubernetes.io/instance": o.name(), poolLabel: o.Pool}
 	for key, value := range o.Selector {
 		if v, has := own[key]; !has || v != value {
 			return false
@@ -132,21 +137,10 @@ func (o *Options) checkPorts() error {
 	}
 	var problems []error
 	for i, port := range o.TargetPorts {
-		problems = append(problems, between("target-port", port, 1, 65535))
+		problems = append(problems, between("target-port", port, 1, maxPort))
 		if slices.Contains(o.TargetPorts[:i], port) {
 			problems = append(problems, fmt.Errorf("--target-port: %d is given twice", port))
 		}
-	}
-	return errors.Join(problems...)
-}
-
-func (o *Options) checkResources() error {
-	var problems []error
-	if !cpu.MatchString(o.CPU) || strings.Trim(o.CPU, "0.m") == "" {
-		problems = append(problems, fmt.Errorf("--cpu: %q is no amount of processors; examples: 500m, 2", o.CPU))
-	}
-	if bytes, ok := parseMemory(o.Memory); !ok || bytes < minMemory {
-		problems = append(problems, fmt.Errorf("--memory: %q is no amount of memory from 256Mi on; examples: 2Gi, 1500Mi", o.Memory))
 	}
 	return errors.Join(problems...)
 }
@@ -204,23 +198,4 @@ func (o *Options) checkKinds() error {
 func (o *Options) keeps(kind string) bool {
 	is := func(k string) bool { return strings.EqualFold(k, kind) }
 	return (len(o.Only) == 0 || slices.ContainsFunc(o.Only, is)) && !slices.ContainsFunc(o.Skip, is)
-}
-
-// parseMemory reads a quantity, in bytes.
-func parseMemory(quantity string) (int64, bool) {
-	parts := memory.FindStringSubmatch(quantity)
-	if parts == nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(parts[1], 10, 64)
-	factor := map[string]int64{
-		"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
-	}[parts[2]]
-	return n * factor, err == nil && n <= (1<<50)/factor
-}
-
-// goMemoryLimit is 90 % of the memory, as Go reads it.
-func (o *Options) goMemoryLimit() string {
-	bytes, _ := parseMemory(o.Memory)
-	return fmt.Sprintf("%dMiB", bytes*9/10>>20)
 }

@@ -46,6 +46,10 @@ func TestValidate(t *testing.T) {
 		"processors in Mi":        {func(o *Options) { o.CPU = "1Mi" }, "--cpu"},
 		"memory in MiB":           {func(o *Options) { o.Memory = "512MiB" }, "--memory"},
 		"too little memory":       {func(o *Options) { o.Memory = "255Mi" }, "--memory"},
+		"memory in G":             {func(o *Options) { o.Memory = "4G" }, "--memory"},
+		"the least memory":        {func(o *Options) { o.Memory = "256Mi" }, ""},
+		"a thousandth processor":  {func(o *Options) { o.CPU = "0.001" }, ""},
+		"no selector, egress":     {func(o *Options) { o.Selector, o.Skip, o.RestrictEgress = nil, []string{"InferencePool"}, true }, "--selector"},
 		"memory without end":      {func(o *Options) { o.Memory = "999999999999999Ti" }, "--memory"},
 		"a Secret with _":         {func(o *Options) { o.ReportTokenSecret = "a_b" }, "--report-token-secret"},
 		"a Gateway elsewhere":     {func(o *Options) { o.Gateway = "gateways/public" }, ""},
@@ -70,14 +74,6 @@ func TestValidate(t *testing.T) {
 				t.Errorf("complaints about %q, want %q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestGoMemoryLimit(t *testing.T) {
-	for memory, want := range map[string]string{"1Gi": "921MiB", "2Gi": "1843MiB", "1G": "858MiB", "1500Mi": "1350MiB"} {
-		if got := chat(func(o *Options) { o.Memory = memory }).goMemoryLimit(); got != want {
-			t.Errorf("%s: %s, want %s", memory, got, want)
-		}
 	}
 }
 

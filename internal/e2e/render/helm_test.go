@@ -44,6 +44,23 @@ func TestHelmTakesOtherValues(t *testing.T) {
 // "inference" with the chart's own values, into "elsewhere" with those of a file.
 func rendered(t *testing.T, dir, values string) map[string]string {
 	t.Helper()
+	texts := map[string]string{}
+	for name, text := range render(t, dir, values) {
+		if text = strings.TrimLeft(text, "\n"); text != "" && path.Ext(name) == ".yaml" {
+			texts[path.Base(name)] = text
+		}
+	}
+	return texts
+}
+
+// notesOf is what Helm says after an install.
+func notesOf(t *testing.T, dir string) string {
+	t.Helper()
+	return render(t, dir, "")["eppctl/templates/NOTES.txt"]
+}
+
+func render(t *testing.T, dir, values string) map[string]string {
+	t.Helper()
 	chart, err := loader.Load(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -71,11 +88,5 @@ func rendered(t *testing.T, dir, values string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := map[string]string{}
-	for name, text := range out {
-		if text = strings.TrimLeft(text, "\n"); text != "" && !strings.HasPrefix(path.Base(name), "_") {
-			texts[path.Base(name)] = text
-		}
-	}
-	return texts
+	return out
 }

@@ -50,11 +50,11 @@ var installs = []install{
 	{"replicas", []string{
 		"chat", "-l", "app=vllm,example.com/tier=", "--replicas", "3", "--report-token-secret", "reports",
 		"--target-port", "8000,8001", "--preset", "rag", "--monitor", "service", "--prometheus-namespace", "observability",
-		"--cpu", "0.5", "--memory", "3G", "--image", "registry.example:5000/eppctl@sha256:" + strings.Repeat("0a", 32),
+		"--cpu", "0.5", "--memory", "3Gi", "--image", "registry.example:5000/eppctl@sha256:" + strings.Repeat("0a", 32),
 	}},
 	{"standby", []string{
 		"chat", "-l", "app=vllm", "--replicas", "2", "--leader-elect", "--admin-auth", "--plaintext",
-		"--report-token-secret", "reports", "--monitor", "pod", "--gateway", "gateways/public",
+		"--report-token-secret", "reports", "--restrict-egress", "--monitor", "pod", "--gateway", "gateways/public",
 	}},
 	{"names", []string{"no", "--name", "null", "-l", "app=1,on=off", "--gateway", "true", "--report-token-secret", "0"}},
 	{"agentgateway", []string{"chat", "-l", "app=vllm", "--gateway-class", "agentgateway"}},
@@ -102,4 +102,11 @@ func read(t *testing.T, dir string) map[string]string {
 		texts[filepath.Base(path)] = string(b)
 	}
 	return texts
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -6,6 +6,9 @@
 app.kubernetes.io/name: eppctl
 app.kubernetes.io/instance: {{ include "eppctl.name" . | toYaml }}
 eppctl.dev/pool: {{ toYaml .Values.pool }}
+{{- if .Values.labels }}
+{{ toYaml .Values.labels }}
+{{- end }}
 {{- end }}
 
 {{- define "eppctl.metadata" -}}
