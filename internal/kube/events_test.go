@@ -85,42 +85,34 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
-func TestEventsInTheCluster(t *testing.T) {
-	run := func(t *testing.T, f *kubetest.Server) (*Events, *strings.Builder) {
-		var log strings.Builder
-		e := clusterOf(f).Events(slog.New(slog.NewTextHandler(&log, nil)))
-		ctx, cancel := context.WithCancel(context.Background())
-		var running sync.WaitGroup
-		running.Go(func() { _ = e.Run(ctx) })
-		t.Cleanup(func() {
-			cancel()
-			running.Wait()
-		})
-		return e, &log
-	}
-	until := func(t *testing.T, is func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("never")
-			}
-		}
-	}
-	t.Run("created, and counted", func(t *testing.T) {
-		f := kubetest.New(t)
-		e, _ := run(t, f)
+// running writes events to an API server until the test ends.
+func running(t *testing.T, f *kubetest.Server) (*Events, *strings.Builder) {
+	var log strings.Builder
+	e := clusterOf(f).Events(slog.New(slog.NewTextHandler(&log, nil)))
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = e.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return e, &log
+}
+
+func TestEventsAreCounted(t *testing.T) {
+	bubble(t, func(t *testing.T, f *kubetest.Server) {
+		e, _ := running(t, f)
 		e.Say(eventPool("1"), "Empty", "no pod", true)
-		until(t, func() bool { return e.Stats().Written == 1 })
-		e.mu.Lock()
-		for _, s := range e.series {
-			s.written = s.written.Add(-eventPause)
+		synctest.Wait()
+		if n := e.Stats().Written; n != 1 {
+			t.Fatalf("%d events are written, want 1", n)
 		}
-		e.mu.Unlock()
+		time.Sleep(eventPause)
 		e.Say(eventPool("1"), "Empty", "still no pod", true)
-		until(t, func() bool { return e.Stats().Written == 2 })
+		synctest.Wait()
 		events := f.Objects(kubetest.Events)
-		if len(events) != 1 {
-			t.Fatalf("%d events, want 1", len(events))
+		if n := e.Stats().Written; n != 2 || len(events) != 1 {
+			t.Fatalf("%d events in %d objects, want 2 in 1", n, len(events))
 		}
 		for _, o := range events {
 			about := o["involvedObject"].(map[string]any)
@@ -129,16 +121,19 @@ func TestEventsInTheCluster(t *testing.T) {
 			}
 		}
 	})
-	t.Run("forbidden", func(t *testing.T) {
-		f := kubetest.New(t)
+}
+
+func TestEventsThatAreForbidden(t *testing.T) {
+	bubble(t, func(t *testing.T, f *kubetest.Server) {
 		f.Refuse(kubetest.Events, 403)
-		e, log := run(t, f)
+		e, log := running(t, f)
 		for i := range 3 {
 			e.Say(eventPool(fmt.Sprint(i)), "Empty", "no pod", true)
 		}
-		until(t, func() bool { return e.Stats().Dropped == 3 })
-		e.mu.Lock()
-		defer e.mu.Unlock()
+		synctest.Wait()
+		if n := e.Stats().Dropped; n != 3 {
+			t.Errorf("%d are dropped, want 3", n)
+		}
 		if n := strings.Count(log.String(), "may not write events"); n != 1 {
 			t.Errorf("said %d times:\n%s", n, log)
 		}

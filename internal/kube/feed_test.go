@@ -21,7 +21,6 @@ import (
 // What answers need not be an API server that is well. What was known stands, it is
 // said once, and it is over when the server is well again.
 func TestWatchOfOddServers(t *testing.T) {
-	t.Parallel() // it mostly waits
 	const typeJSON, typeHTML = "application/json", "text/html"
 	say := func(w http.ResponseWriter, kind, text string) {
 		w.Header().Set("Content-Type", kind)
@@ -33,7 +32,7 @@ func TestWatchOfOddServers(t *testing.T) {
 		answer func(http.ResponseWriter, *http.Request) bool
 		says   string
 	}
-	cases := []odd{
+	for _, c := range []odd{
 		{"a page to log in", func(w http.ResponseWriter, _ *http.Request) bool {
 			say(w, typeHTML, "<html>who are you?</html>")
 			return true
@@ -76,40 +75,50 @@ func TestWatchOfOddServers(t *testing.T) {
 			}
 			return watches(r)
 		}, "may not watch pods in namespace"},
-	}
-	servers, all, asked := make([]*kubetest.Server, len(cases)), make([]*watched, len(cases)), make([]int, len(cases))
-	for i := range cases {
-		f := kubetest.New(t)
-		f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
-		f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
-		servers[i], all[i] = f, watchPools(t, f, "chat")
-		all[i].endpoints("a@10.0.0.1:8000")
-		asked[i] = f.Requests(kubetest.Pods)
-		f.Instead(cases[i].answer)
-	}
-	for i, c := range cases { // all are odd at once: each takes its time
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := all[i]
-			w.t = t
-			w.says(`what="pods in`)
-			w.says(c.says)
-			w.await("it is tried again", func(*State) bool { return servers[i].Requests(kubetest.Pods) > asked[i]+2 })
-			if n := strings.Count(w.logged(), `what="pods in`); n != 1 {
-				t.Errorf("said %d times:\n%s", n, w.logged())
-			}
-			w.endpoints("a@10.0.0.1:8000")
+			bubble(t, func(t *testing.T, f *kubetest.Server) {
+				f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+				f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1"))
+				w := watchPools(t, f, "chat")
+				w.endpoints("a@10.0.0.1:8000")
+				f.Instead(c.answer)
+				w.says(`what="pods in`)
+				w.says(c.says)
+				time.Sleep(firstPause / 2)
+				if n := strings.Count(w.logged(), `what="pods in`); n != 1 {
+					t.Errorf("said %d times:\n%s", n, w.logged())
+				}
+				from := len(f.Asked(kubetest.Pods))
+				time.Sleep(5 * time.Minute)
+				w.endpoints("a@10.0.0.1:8000")
+				checkPauses(t, f.Asked(kubetest.Pods)[from:])
+				f.Instead(nil)
+				f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
+				w.endpoints("a@10.0.0.1:8000", "b@10.0.0.2:8000")
+				w.await("no problem", func(*State) bool { p, _ := w.Problems(); return len(p) == 0 })
+			})
 		})
 	}
-	for _, f := range servers {
-		f.Instead(nil)
-		f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
+}
+
+// checkPauses looks at when a server was asked that is odd for long. Each time it is
+// asked in three ways, and by two layers once more where that may help.
+func checkPauses(t *testing.T, asked []time.Time) {
+	t.Helper()
+	times := 1
+	for i := 1; i < len(asked); i++ {
+		pause := asked[i].Sub(asked[i-1])
+		switch {
+		case pause <= time.Second:
+			continue
+		case pause < lastDelay/2 || pause >= lastDelay:
+			t.Errorf("a pause of %s, want %s to %s", pause, lastDelay/2, lastDelay)
+		}
+		times++
 	}
-	for i, c := range cases {
-		t.Run(c.name+", over", func(t *testing.T) {
-			all[i].t = t
-			all[i].endpoints("a@10.0.0.1:8000", "b@10.0.0.2:8000")
-			all[i].await("no problem", func(*State) bool { p, _ := all[i].Problems(); return len(p) == 0 })
-		})
+	if most := int(5*time.Minute/(lastDelay/2)) + 1; times < 25 || times > most || len(asked) > 8*times {
+		t.Errorf("asked %d times, in %d requests; want 25 to %d, and at most 8 requests for each", times, len(asked), most)
 	}
 }
 
@@ -191,35 +200,39 @@ func TestSilentServersAreLeft(t *testing.T) {
 
 // The API server has selected the pods: of their labels not all are kept.
 func TestPodsWithManyLabels(t *testing.T) {
-	f := kubetest.New(t)
-	f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
-	var many []kubetest.Edit
-	for i := range 2 * maxLabels {
-		many = append(many, kubetest.Labelled(fmt.Sprintf("a%03d", i), "x"))
-	}
-	f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1", many...))
-	w := watchPools(t, f, "chat")
-	w.endpoints("a@10.0.0.1:8000")
-	if n := len(w.state().Members[0].Labels); n != maxLabels {
-		t.Errorf("%d labels are kept", n)
-	}
+	bubble(t, func(t *testing.T, f *kubetest.Server) {
+		f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+		var many []kubetest.Edit
+		for i := range 2 * maxLabels {
+			many = append(many, kubetest.Labelled(fmt.Sprintf("a%03d", i), "x"))
+		}
+		f.Put(kubetest.Pods, kubetest.Pod("a", "vllm", "10.0.0.1", many...))
+		w := watchPools(t, f, "chat")
+		w.endpoints("a@10.0.0.1:8000")
+		if n := len(w.state().Members[0].Labels); n != maxLabels {
+			t.Errorf("%d labels are kept", n)
+		}
+	})
 }
 
 // Who owns the pool can't keep its picker from starting.
 func TestSettingsThatCanNotBe(t *testing.T) {
 	for _, name := range []string{"other/settings", "..", "100%", "Upper", strings.Repeat("x", 100_000)} {
-		f := kubetest.New(t)
-		pool := kubetest.Pool("chat", "vllm", 8000)
-		kubetest.Meta(pool)["annotations"] = map[string]string{"eppctl.dev/config": name}
-		f.Put(kubetest.Pools, pool)
-		m, err := clusterOf(f).ReadSettings(t.Context(), Name{}, Name{"serving", "chat"})
-		if err != nil || m.Found || m.Name == (Name{}) || len(m.Name.Name) > 300 {
-			t.Errorf("%.20q: got %+v, %v", name, m, err)
-		}
-		w := watchPools(t, f, "chat")
-		w.await("known not to be", func(s *State) bool { return s.Synced && s.SettingsKnown && s.Settings == m })
-		if n := f.Requests(kubetest.ConfigMaps); n > 0 {
-			t.Errorf("%.20q: asked for %d times", name, n)
-		}
+		t.Run(fmt.Sprintf("%.20q", name), func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *kubetest.Server) {
+				pool := kubetest.Pool("chat", "vllm", 8000)
+				kubetest.Meta(pool)["annotations"] = map[string]string{"eppctl.dev/config": name}
+				f.Put(kubetest.Pools, pool)
+				m, err := clusterOf(f).ReadSettings(t.Context(), Name{}, Name{"serving", "chat"})
+				if err != nil || m.Found || m.Name == (Name{}) || len(m.Name.Name) > 300 {
+					t.Errorf("got %+v, %v", m, err)
+				}
+				w := watchPools(t, f, "chat")
+				w.await("known not to be", func(s *State) bool { return s.Synced && s.SettingsKnown && s.Settings == m })
+				if n := f.Requests(kubetest.ConfigMaps); n > 0 {
+					t.Errorf("asked for %d times", n)
+				}
+			})
+		})
 	}
 }

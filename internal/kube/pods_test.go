@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -234,36 +234,36 @@ func TestAnyOrderEndsInTheSameMembers(t *testing.T) {
 		kubetest.NotReady, kubetest.Terminating, phase("Failed"), createdAt("2026-01-01T00:00:00Z"), createdAt("2026-01-02T00:00:00Z"),
 		kubetest.Annotated(activePortsKey, "8001"), kubetest.Labelled("app", "other"), kubetest.Restarted(1),
 	}
-	rapid.Check(t, func(r *rapid.T) {
-		f := kubetest.New(t)
-		f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000, 8001))
-		w := watchPools(t, f, "chat")
-		there := map[string]kubetest.Doc{}
-		for range rapid.IntRange(1, 20).Draw(r, "steps") {
-			name := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(r, "pod")
-			switch what := rapid.IntRange(0, 9).Draw(r, "what"); what {
-			case 0:
-				f.Cut()
-			case 1:
-				f.Forget()
-			case 2, 3:
-				f.Drop(kubetest.Pods, name)
-				delete(there, name)
-			default:
-				ip := rapid.SampledFrom([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3", ""}).Draw(r, "ip")
-				some := rapid.SliceOfN(rapid.SampledFrom(edits), 0, 3).Draw(r, "edits")
-				there[name] = kubetest.Pod(name, "vllm", ip, some...)
-				f.Put(kubetest.Pods, there[name])
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(struct{ rapid.TB }{t}, func(r *rapid.T) { // a *testing.T would be asked for its deadline
+			f := kubetest.InMemory(r)
+			f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000, 8001))
+			w := watchPools(r, f, "chat")
+			there := map[string]kubetest.Doc{}
+			for range rapid.IntRange(1, 20).Draw(r, "steps") {
+				name := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(r, "pod")
+				switch what := rapid.IntRange(0, 9).Draw(r, "what"); what {
+				case 0:
+					f.Cut()
+				case 1:
+					f.Forget()
+				case 2, 3:
+					f.Drop(kubetest.Pods, name)
+					delete(there, name)
+				default:
+					ip := rapid.SampledFrom([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3", ""}).Draw(r, "ip")
+					some := rapid.SliceOfN(rapid.SampledFrom(edits), 0, 3).Draw(r, "edits")
+					there[name] = kubetest.Pod(name, "vllm", ip, some...)
+					f.Put(kubetest.Pods, there[name])
+				}
+				time.Sleep(rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, gather, time.Second, lastDelay}).Draw(r, "wait"))
 			}
-			if rapid.Bool().Draw(r, "wait") {
-				time.Sleep(time.Duration(rand.N(3)) * time.Millisecond)
+			var pods []*podFacts
+			for _, name := range slices.Sorted(maps.Keys(there)) {
+				pods = append(pods, facts(t, there[name]))
 			}
-		}
-		var pods []*podFacts
-		for _, name := range slices.Sorted(maps.Keys(there)) {
-			pods = append(pods, facts(t, there[name]))
-		}
-		want := membersOf(of([]int32{8000, 8001}, pods...))
-		w.await(fmt.Sprint(want), func(s *State) bool { return s.Synced && fmt.Sprint(s.Members) == fmt.Sprint(want) })
+			want := membersOf(of([]int32{8000, 8001}, pods...))
+			w.await(fmt.Sprint(want), func(s *State) bool { return s.Synced && fmt.Sprint(s.Members) == fmt.Sprint(want) })
+		})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -15,10 +16,24 @@ import (
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
 )
 
-// watched is a running watch and what it told.
+// bubble runs a test in fake time, with an API server in memory.
+func bubble(t *testing.T, test func(t *testing.T, f *kubetest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, kubetest.InMemory(t)) })
+}
+
+// tester is a test, or one run of a property.
+type tester interface {
+	Helper()
+	Cleanup(end func())
+	Error(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// watched is a running watch in fake time, and what it told.
 type watched struct {
 	*Watch
-	t       *testing.T
+	t       tester
 	mu      sync.Mutex
 	last    *State
 	updates int
@@ -39,11 +54,11 @@ func (w *watched) logged() string {
 }
 
 func clusterOf(f *kubetest.Server) *Cluster {
-	return &Cluster{Namespace: "serving", config: &rest.Config{Host: f.URL, QPS: -1}}
+	return &Cluster{Namespace: "serving", config: &rest.Config{Host: f.URL, Transport: f.Transport, QPS: -1}}
 }
 
 // watchPools watches pools of the namespace "serving" until the test ends.
-func watchPools(t *testing.T, f *kubetest.Server, pools ...string) *watched {
+func watchPools(t tester, f *kubetest.Server, pools ...string) *watched {
 	t.Helper()
 	var cfg WatchConfig
 	for _, p := range pools {
@@ -52,7 +67,7 @@ func watchPools(t *testing.T, f *kubetest.Server, pools ...string) *watched {
 	return watchAs(t, f, cfg)
 }
 
-func watchAs(t *testing.T, f *kubetest.Server, cfg WatchConfig) *watched {
+func watchAs(t tester, f *kubetest.Server, cfg WatchConfig) *watched {
 	t.Helper()
 	w := &watched{t: t}
 	cfg.Logger = slog.New(slog.NewTextHandler(w, nil))
@@ -84,10 +99,11 @@ func (w *watched) state() *State {
 	return w.last
 }
 
-// await waits until the state is as wanted.
+// await waits until the state is as wanted, a minute of fake time at most.
 func (w *watched) await(what string, is func(*State) bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		synctest.Wait()
 		if is(w.state()) {
 			return
 		}

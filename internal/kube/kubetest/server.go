@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +27,8 @@ import (
 // Server is one that lists and watches what it is given.
 type Server struct {
 	URL string
+	// Transport reaches one that is in memory, nil the network.
+	Transport http.RoundTripper
 
 	mu      sync.Mutex
 	version int
@@ -34,8 +37,8 @@ type Server struct {
 	refused map[string]int            // by path of the list: what is answered in its place
 	forgot  int                       // versions up to here have expired
 	instead func(http.ResponseWriter, *http.Request) bool
-	watches map[*http.Request]func() // ends one
-	asked   map[string]int           // Requests by path
+	watches map[*http.Request]openWatch
+	asked   map[string][]time.Time // Requests by path
 	// Lists makes it unable to stream lists.
 	Lists bool
 }
@@ -49,11 +52,21 @@ type happening struct {
 	was, is Doc // nil: it was, or is, not there
 }
 
-// New starts a server that ends with the test.
-func New(t *testing.T) *Server {
-	f := &Server{
-		objects: map[string]map[string]Doc{}, refused: map[string]int{}, watches: map[*http.Request]func(){}, asked: map[string]int{},
+// openWatch is a watch that a client has open.
+type openWatch struct {
+	news chan struct{} // something was changed
+	end  func()
+}
+
+func newServer() *Server {
+	return &Server{
+		objects: map[string]map[string]Doc{}, refused: map[string]int{}, watches: map[*http.Request]openWatch{}, asked: map[string][]time.Time{},
 	}
+}
+
+// New starts a server on loopback that ends with the test.
+func New(t *testing.T) *Server {
+	f := newServer()
 	server := httptest.NewServer(f)
 	f.URL = server.URL
 	t.Cleanup(func() {
@@ -97,6 +110,12 @@ func (f *Server) change(path, name string, o Doc) {
 		f.objects[path][name] = o
 	}
 	f.log = append(f.log, happening{f.version, path, was, o})
+	for _, w := range f.watches {
+		select {
+		case w.news <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // Refuse answers requests for a list with a status; 0 = no longer. Watches that are
@@ -121,8 +140,8 @@ func (f *Server) Instead(answer func(http.ResponseWriter, *http.Request) bool) {
 func (f *Server) Cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, end := range f.watches {
-		end()
+	for _, w := range f.watches {
+		w.end()
 	}
 }
 
@@ -136,10 +155,13 @@ func (f *Server) Forget() {
 }
 
 // Requests is how often a path was asked for.
-func (f *Server) Requests(path string) int {
+func (f *Server) Requests(path string) int { return len(f.Asked(path)) }
+
+// Asked is when a path was asked for.
+func (f *Server) Asked(path string) []time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.asked[path]
+	return slices.Clone(f.asked[path])
 }
 
 func answerStatus(w http.ResponseWriter, code int, reason string) {
@@ -153,7 +175,7 @@ var statusReasons = map[int]string{401: "Unauthorized", 403: "Forbidden", 404: "
 // ServeHTTP implements [http.Handler].
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	f.asked[r.URL.Path]++
+	f.asked[r.URL.Path] = append(f.asked[r.URL.Path], time.Now())
 	refused, instead := f.refused[r.URL.Path], f.instead
 	if all := f.refused["*"]; all != 0 {
 		refused = all
@@ -272,8 +294,25 @@ func (f *Server) list(w http.ResponseWriter, r *http.Request) {
 		answerStatus(w, 404, "NotFound") // not installed
 		return
 	}
+	meta := Doc{"resourceVersion": strconv.Itoa(f.version)}
+	items = page(r, items, meta)
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(Doc{"kind": kind, "apiVersion": version, "metadata": Doc{"resourceVersion": strconv.Itoa(f.version)}, "items": items})
+	_ = json.NewEncoder(w).Encode(Doc{"kind": kind, "apiVersion": version, "metadata": meta, "items": items})
+}
+
+// page is the part of a list that is asked for; meta tells how to go on.
+func page(r *http.Request, items []Doc, meta Doc) []Doc {
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	if limit == 0 {
+		return items
+	}
+	slices.SortFunc(items, func(a, b Doc) int { return strings.Compare(docName(a), docName(b)) })
+	to := min(from+limit, len(items))
+	if to < len(items) {
+		meta["continue"] = strconv.Itoa(to)
+	}
+	return items[min(from, to):to]
 }
 
 func cutLast(path string) (dir, last string) {
@@ -288,8 +327,8 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	missing := f.objects[r.URL.Path] == nil && strings.HasPrefix(r.URL.Path, "/apis/")
 	expired := !initial && since < f.forgot
-	end := make(chan struct{})
-	f.watches[r] = sync.OnceFunc(func() { close(end) })
+	end, news := make(chan struct{}), make(chan struct{}, 1)
+	f.watches[r] = openWatch{news, sync.OnceFunc(func() { close(end) })}
 	var first []byte
 	if initial {
 		since, first = f.version, f.initial(r)
@@ -322,7 +361,7 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-r.Context().Done():
 			return
-		case <-time.After(time.Millisecond):
+		case <-news:
 		}
 	}
 }
@@ -355,6 +394,13 @@ func bookmark(path string, version int) Doc {
 	}}}
 }
 
+// at is an object as it is told of at a later version.
+func at(o Doc, version int) Doc {
+	o, meta := maps.Clone(o), maps.Clone(Meta(o))
+	meta["resourceVersion"], o["metadata"] = strconv.Itoa(version), meta
+	return o
+}
+
 // pass sends what has happened since a version.
 func (f *Server) pass(w http.ResponseWriter, r *http.Request, since int) int {
 	f.mu.Lock()
@@ -369,7 +415,7 @@ func (f *Server) pass(w http.ResponseWriter, r *http.Request, since int) int {
 		case is && !was:
 			event["type"] = "ADDED"
 		case was && !is:
-			event["type"], event["object"] = "DELETED", h.was
+			event["type"], event["object"] = "DELETED", at(h.was, h.version)
 		case !was:
 			continue
 		}
