@@ -31,6 +31,7 @@ var schemas = map[string]reflect.Type{
 	explain.KindWindow:       reflect.TypeFor[explain.Window](),
 	explain.KindWhatIf:       reflect.TypeFor[explain.Comparison](),
 	explain.KindSnapshot:     reflect.TypeFor[explain.Snapshot](),
+	kindSnapshotList:         reflect.TypeFor[snapshotList](),
 	kindDecisionRows:         reflect.TypeFor[decisionRows](),
 	kindPoolList:             reflect.TypeFor[poolList](),
 	kindPool:                 reflect.TypeFor[poolLine](),
@@ -178,17 +179,7 @@ var nullable = map[string][]string{
 		"explain.Report.PromptTokens", "explain.Report.Prompts", "explain.Report.PrefixTokens", "explain.Report.BlockSize",
 		"explain.Report.Blocks", "explain.Timings.Parse", "explain.Timings.Lookup", "explain.Timings.Decide",
 	},
-	explain.KindSnapshot: {
-		"explain.AdapterState.Loaded", "explain.AdapterState.Loads", "explain.AdapterState.Reloads",
-		"explain.IndexState.Gaps", "explain.IndexState.Orphans", "explain.IndexState.Streams", "explain.IndexState.Connected",
-		"explain.PodSnapshot.Picks", "explain.PodSnapshot.DecidedBy", "explain.PodSnapshot.Served",
-		"explain.QueueSnapshot.Pending", "explain.QueueSnapshot.InFlight", "explain.QueueSnapshot.Max",
-		"explain.RouterState.Uptime", "explain.RouterState.MaxQueue", "explain.RouterState.Weights", "explain.RouterState.InFlight",
-		"explain.RouterState.Streams", "explain.RouterState.Dropped",
-		"explain.WindowRates.Decisions", "explain.WindowRates.Refused", "explain.WindowRates.Shed", "explain.WindowRates.Relaxed",
-		"explain.WindowRates.Ties", "explain.WindowRates.Completed", "explain.WindowRates.Failed", "explain.WindowRates.Stale",
-		"explain.WindowRates.AdapterLoads", "explain.WindowRates.PredictedTokens", "explain.WindowRates.CachedTokens",
-	},
+	explain.KindSnapshot: ofSnapshots, kindSnapshotList: ofSnapshots,
 	metricview.KindMetrics: {"metricview.EngineState.Adapters"},
 }
 
@@ -196,6 +187,18 @@ var (
 	states   = []string{"known", "clamped", "stale", "unknown", "notApplicable"}
 	outcomes = []string{explain.OutcomePending, explain.OutcomeDone, explain.OutcomeUnknown}
 )
+
+var ofSnapshots = []string{
+	"explain.AdapterState.Loaded", "explain.AdapterState.Loads", "explain.AdapterState.Reloads",
+	"explain.IndexState.Gaps", "explain.IndexState.Orphans", "explain.IndexState.Streams", "explain.IndexState.Connected",
+	"explain.PodSnapshot.Picks", "explain.PodSnapshot.DecidedBy", "explain.PodSnapshot.Served",
+	"explain.QueueSnapshot.Pending", "explain.QueueSnapshot.InFlight", "explain.QueueSnapshot.Max",
+	"explain.RouterState.Uptime", "explain.RouterState.MaxQueue", "explain.RouterState.Weights", "explain.RouterState.InFlight",
+	"explain.RouterState.Streams", "explain.RouterState.Dropped",
+	"explain.WindowRates.Decisions", "explain.WindowRates.Refused", "explain.WindowRates.Shed", "explain.WindowRates.Relaxed",
+	"explain.WindowRates.Ties", "explain.WindowRates.Completed", "explain.WindowRates.Failed", "explain.WindowRates.Stale",
+	"explain.WindowRates.AdapterLoads", "explain.WindowRates.PredictedTokens", "explain.WindowRates.CachedTokens",
+}
 
 // enums are the values of fields that have no others.
 var enums = map[string][]string{
@@ -299,7 +302,9 @@ func TestDocumentsFollowTheirSchemas(t *testing.T) {
 		}
 		follow(from, []byte(strings.Join(jsonLines(t, "decisions", "-o", "json", "-f", from), "\n")))
 		follow(from, []byte(strings.Join(jsonLines(t, "decisions", "--replay", "-o", "json", "-f", from), "\n")))
-		follow(from, []byte(strings.Join(jsonLines(t, "top", "--replay", from, "-o", "json"), "\n")))
+		snapshot := strings.Join(jsonLines(t, "top", "--replay", from, "-o", "json"), "\n")
+		follow(from, []byte(snapshot))
+		follow(from, fmt.Appendf(nil, `{"apiVersion": %q, "kind": %q, "items": [%s]}`, explain.APIVersion, kindSnapshotList, snapshot))
 		for _, line := range lines[:min(len(lines), 20)] {
 			for _, document := range documentsOf(t, line) {
 				follow(from, document)

@@ -46,6 +46,8 @@ type topFlags struct {
 	interval               time.Duration
 
 	ascii, compact, mouse, reduceMotion bool
+
+	askAll bool // replicas, since it is printed once
 }
 
 func newTop(p *program, s *cli.Streams) *cobra.Command {
@@ -113,19 +115,24 @@ func (f *topFlags) run(c *cobra.Command, p *program, s *cli.Streams) error {
 	if err := f.check(c, format); err != nil {
 		return usage(err, c)
 	}
+	screen := f.onScreen(c, s)
+	f.askAll = !screen && !f.watch
 	src, err := f.open(c.Context(), p, s)
 	if err != nil {
 		return err
 	}
 	defer src.done()
-	if f.onScreen(c, s) {
+	if screen {
 		return endedWell(c.Context(), f.display(c, s, src))
 	}
-	if !f.watch {
+	if f.askAll {
 		src.single(s, f.interval)
 	}
 	out := &topPrinter{
 		printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, server: src.server, from: src.from, once: !f.watch,
+	}
+	if f.askAll && src.replicas.several() {
+		return endedWell(c.Context(), out.each(c.Context(), src.replicas))
 	}
 	return endedWell(c.Context(), out.follow(c.Context(), src.source, f.interval))
 }

@@ -91,43 +91,56 @@ func (p *topPrinter) print(s *explain.Snapshot) error {
 
 // pods prints the verdict and the table.
 func (p *topPrinter) pods(s *explain.Snapshot) error {
-	streams := p.printer.Streams
-	tone := cli.Plain
-	if s.Verdict.Code != explain.VerdictOK {
-		tone = cli.Warn
-	}
-	if !p.printer.NoHeaders {
-		said := append([]string{s.Verdict.Code + ": " + s.Verdict.Message}, s.Verdict.Evidence...)
-		text := streams.Time(s.Time) + "  " + strings.Join(said, "; ")
-		fmt.Fprintln(streams.Out, streams.Paint(tone, cli.Sanitize(text)))
-	}
+	p.verdict(s, "")
 	if len(s.Pods) == 0 {
 		return nil
 	}
-	table := p.printer.Table(
-		cli.Column{Name: "POD", Min: 8},
-		cli.Column{Name: "STATE"},
-		cli.Column{Name: "PICKS", Right: true},
-		cli.Column{Name: "BLOCKS", Right: true, Priority: 3},
-		cli.Column{Name: "HITS", Right: true, Priority: 3},
-		cli.Column{Name: "WAITING", Right: true},
-		cli.Column{Name: "PENDING", Right: true, Priority: 2},
-		cli.Column{Name: "INFLIGHT", Right: true, Priority: 4},
-		cli.Column{Name: "LOAD", Right: true, Priority: 1},
-		cli.Column{Name: "HEALTH", Right: true, Priority: 1},
-		cli.Column{Name: "LORA", Right: true, Priority: 5},
-		cli.Column{Name: "AGE", Right: true, Priority: 2},
-		cli.Column{Name: "ENDPOINT", Wide: true},
-		cli.Column{Name: "EVENTS", Right: true, Wide: true},
-		cli.Column{Name: "TTFT95", Right: true, Wide: true},
-		cli.Column{Name: "RUNNING", Right: true, Wide: true},
-		cli.Column{Name: "KV", Right: true, Wide: true},
-		cli.Column{Name: "WHY", Wide: true},
-	)
+	table := p.printer.Table(podColumns()...)
 	for i := range s.Pods {
 		table.Row(podTexts(&s.Pods[i], s.FromOutside())...)
 	}
 	return table.Flush()
+}
+
+// verdict prints what stands out, of a replica when it has a name.
+func (p *topPrinter) verdict(s *explain.Snapshot, replica string) {
+	if p.printer.NoHeaders {
+		return
+	}
+	streams, tone := p.printer.Streams, cli.Plain
+	if s.Verdict.Code != explain.VerdictOK {
+		tone = cli.Warn
+	}
+	if replica != "" {
+		replica += "  "
+	}
+	said := append([]string{s.Verdict.Code + ": " + s.Verdict.Message}, s.Verdict.Evidence...)
+	text := streams.Time(s.Time) + "  " + replica + strings.Join(said, "; ")
+	fmt.Fprintln(streams.Out, streams.Paint(tone, cli.Sanitize(text)))
+}
+
+// podColumns are those of [podTexts].
+func podColumns() []cli.Column {
+	return []cli.Column{
+		{Name: "POD", Min: 8},
+		{Name: "STATE"},
+		{Name: "PICKS", Right: true},
+		{Name: "BLOCKS", Right: true, Priority: 3},
+		{Name: "HITS", Right: true, Priority: 3},
+		{Name: "WAITING", Right: true},
+		{Name: "PENDING", Right: true, Priority: 2},
+		{Name: "INFLIGHT", Right: true, Priority: 4},
+		{Name: "LOAD", Right: true, Priority: 1},
+		{Name: "HEALTH", Right: true, Priority: 1},
+		{Name: "LORA", Right: true, Priority: 5},
+		{Name: "AGE", Right: true, Priority: 2},
+		{Name: "ENDPOINT", Wide: true},
+		{Name: "EVENTS", Right: true, Wide: true},
+		{Name: "TTFT95", Right: true, Wide: true},
+		{Name: "RUNNING", Right: true, Wide: true},
+		{Name: "KV", Right: true, Wide: true},
+		{Name: "WHY", Wide: true},
+	}
 }
 
 // podTexts are the cells of a pod. From outside what only the picker knows is not

@@ -33,9 +33,9 @@ func (f *topFlags) openPool(ctx context.Context, s *cli.Streams) (*topSource, er
 		replicas.close()
 		return nil, err
 	}
-	fmt.Fprintln(s.Err, cli.Sanitize(replicas.told(replicas.followed(), byForward)))
-	if n := len(replicas.picker.Running()); n > 1 && replicas.kind == kube.KindEppctl {
-		fmt.Fprintf(s.Err, "it is one of %d replicas, and tells of its own decisions\n", n)
+	fmt.Fprintln(s.Err, cli.Sanitize(replicas.told(replicas.followed(f.askAll), byForward)))
+	if !f.askAll && replicas.several() {
+		fmt.Fprintf(s.Err, "it is one of %d replicas, and tells of its own decisions; of all: eppctl top --once\n", len(replicas.picker.Running()))
 	}
 	src.replicas = replicas
 	src.command = append([]string{"--pool", replicas.pool.String()}, f.in.cluster.repeated("namespace")...)
@@ -54,11 +54,12 @@ func (f *topFlags) elsewhere(ctx context.Context, s *cli.Streams) *topSource {
 	return src
 }
 
-// followed are the replicas that a dashboard shows: of ours the best one, for each
-// tells of itself; of llm-d's all, whose counts are added up.
-func (r *replicas) followed() []kube.PickerPod {
+// followed are the replicas that are shown: of ours the best one on a dashboard, for
+// each tells of itself, and all when they are asked once; of llm-d's all, whose counts
+// are added up.
+func (r *replicas) followed(all bool) []kube.PickerPod {
 	running := r.picker.Running()
-	if r.kind == kube.KindEppctl {
+	if r.kind == kube.KindEppctl && !all {
 		return running[:1]
 	}
 	return running

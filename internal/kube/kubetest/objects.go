@@ -5,6 +5,7 @@ import "fmt"
 // The lists of the namespace "serving".
 const (
 	Pods       = "/api/v1/namespaces/serving/pods"
+	Services   = "/api/v1/namespaces/serving/services"
 	ConfigMaps = "/api/v1/namespaces/serving/configmaps"
 	Events     = "/api/v1/namespaces/serving/events"
 	Pools      = "/apis/inference.networking.k8s.io/v1/namespaces/serving/inferencepools"

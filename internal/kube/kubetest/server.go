@@ -1,6 +1,7 @@
 // Package kubetest is an API server for tests: it lists and watches what it is given,
-// and can be made to refuse, to forget old versions and to drop connections. It checks
-// no schema and no rights; the tests against the real one are in internal/e2e.
+// and can be made to refuse, to forget old versions and to drop connections. Behind it
+// are nodes that forward ports and tell logs. It checks no schema and no rights; the
+// tests against the real one are in internal/e2e.
 package kubetest
 
 import (
@@ -36,6 +37,8 @@ type Server struct {
 	objects map[string]map[string]Doc // by path of the list, then by name
 	refused map[string]int            // by path of the list: what is answered in its place
 	forgot  int                       // versions up to here have expired
+	ports   map[string]string         // "POD:PORT" to the address behind it
+	logs    map[string]string         // by pod
 	instead func(http.ResponseWriter, *http.Request) bool
 	watches map[*http.Request]openWatch
 	asked   map[string][]time.Time // Requests by path
@@ -61,6 +64,7 @@ type openWatch struct {
 func newServer() *Server {
 	return &Server{
 		objects: map[string]map[string]Doc{}, refused: map[string]int{}, watches: map[*http.Request]openWatch{}, asked: map[string][]time.Time{},
+		ports: map[string]string{}, logs: map[string]string{},
 	}
 }
 
@@ -154,6 +158,33 @@ func (f *Server) Forget() {
 	f.Cut()
 }
 
+// Backup is the state of now, for [Server.Restore].
+type Backup struct {
+	version int
+	objects map[string]map[string]Doc
+}
+
+// Backup takes one.
+func (f *Server) Backup() Backup {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := Backup{f.version, map[string]map[string]Doc{}}
+	for path, of := range f.objects {
+		b.objects[path] = maps.Clone(of)
+	}
+	return b
+}
+
+// Restore takes the server back, once: what was done since has never been. Watches that
+// are open are cut.
+func (f *Server) Restore(b Backup) {
+	f.mu.Lock()
+	f.version, f.objects, f.forgot = b.version, b.objects, 0
+	f.log = slices.DeleteFunc(f.log, func(h happening) bool { return h.version > b.version })
+	f.mu.Unlock()
+	f.Cut()
+}
+
 // Requests is how often a path was asked for.
 func (f *Server) Requests(path string) int { return len(f.Asked(path)) }
 
@@ -189,6 +220,7 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case f.kubelet(w, r):
 	case r.Method == http.MethodPost, r.Method == http.MethodPatch:
 		f.write(w, r)
 	case r.URL.Query().Get("watch") != "":
