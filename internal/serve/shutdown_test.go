@@ -206,7 +206,7 @@ func TestBuiltInConversationsEndWithoutErrors(t *testing.T) {
 	}
 	got := readSums(summary.String())
 	for name, want := range map[string]string{
-		"requests": fmt.Sprintf("%d in ", requests), "errors": "0", "refused": "0 decisions", "relaxed": "0 decisions",
+		"requests": fmt.Sprintf("%d in ", requests), "errors": "0", "refused": "0 decisions", // a busy machine may relax some
 		"replays": fmt.Sprintf("identical, %d of %[1]d decisions", requests), "ledger": "0 in flight",
 	} {
 		if !strings.HasPrefix(got[name], want) {

