@@ -46,6 +46,9 @@ func TestAdminAsksForAToken(t *testing.T) {
 			}
 		})
 	}
+	if n := r.ours("epp_admin_handshake_failures_total"); n == "0" || n == "" {
+		t.Errorf("%q failed handshakes are counted", n)
+	}
 }
 
 func version(c *admin.Client) error {

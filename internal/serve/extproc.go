@@ -22,7 +22,6 @@ type extprocServer struct {
 	service  *extproc.Server
 	server   *grpc.Server
 	listener *counted
-	tls      *serverTLS // nil without TLS
 
 	endWatches context.CancelFunc
 	stopped    chan struct{} // closed when every stream has ended by itself
@@ -50,7 +49,7 @@ func (s *Server) buildExtproc() (err error) {
 	if err != nil {
 		return err
 	}
-	creds, err := s.secure(e)
+	creds, err := s.secure()
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func (s *Server) buildExtproc() (err error) {
 }
 
 // secure chooses the listener's credentials.
-func (s *Server) secure(e *extprocServer) (credentials.TransportCredentials, error) {
+func (s *Server) secure() (credentials.TransportCredentials, error) {
 	if s.opts.TLS.Plaintext {
 		return insecure.NewCredentials(), nil
 	}
@@ -72,8 +71,8 @@ func (s *Server) secure(e *extprocServer) (credentials.TransportCredentials, err
 	if err != nil {
 		return nil, err
 	}
-	e.tls = &serverTLS{config: certs.Config(current), logger: s.log}
-	return e.tls, nil
+	failures, err := s.newHandshakes("ext_proc", "epp_extproc_handshake_failures_total")
+	return &serverTLS{config: certs.Config(current), failures: failures}, err
 }
 
 // serve serves until the server is stopped.

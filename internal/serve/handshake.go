@@ -5,13 +5,16 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/eppctl/eppctl/internal/clock"
@@ -22,24 +25,15 @@ import (
 // handshakes that fail: the client's side seldom says why.
 type serverTLS struct {
 	config   *tls.Config
-	logger   *slog.Logger
-	failures atomic.Uint64
-
-	mu     sync.Mutex
-	said   map[string]bool // in the minute that began then
-	minute time.Time
+	failures *handshakes
 }
-
-// maxReasons bounds the reasons of failures that are told of in a minute: clients
-// can make up any number.
-const maxReasons = 8
 
 // ServerHandshake implements [credentials.TransportCredentials]. The server has
 // set a deadline.
 func (s *serverTLS) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn := tls.Server(raw, s.config)
 	if err := conn.HandshakeContext(context.Background()); err != nil {
-		s.failed(raw.RemoteAddr(), err)
+		s.failures.failed(raw.RemoteAddr(), err)
 		_ = conn.Close() // it was of no use
 		return nil, nil, err
 	}
@@ -49,17 +43,46 @@ func (s *serverTLS) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	}, nil
 }
 
-// failed counts a failure, and tells of it unless its reason was told in this
-// minute. Who connects and says nothing only wanted to know whether the port is
-// open; a closed connection was closed at the end, by this side.
-func (s *serverTLS) failed(client net.Addr, err error) {
-	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+// handshakes counts the TLS handshakes of a port that fail, and tells of them now and
+// then: whoever can connect must not be able to fill the log.
+type handshakes struct {
+	port   string
+	logger *slog.Logger
+	all    atomic.Uint64
+
+	mu     sync.Mutex
+	said   map[string]bool // in the minute that began then
+	minute time.Time
+	told   uint64 // of all, those that the log has
+}
+
+// maxReasons bounds the reasons of failures that are told of in a minute: clients
+// can make up any number.
+const maxReasons = 8
+
+// failed counts a failure. Who connects and says nothing only wanted to know whether
+// the port is open; a closed connection was closed at the end, by this side.
+func (h *handshakes) failed(client net.Addr, err error) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		h.count(client.String(), reasonOf(err))
+	}
+}
+
+// count tells of a failure, and how many there were since the last line, unless its
+// reason was told in this minute.
+func (h *handshakes) count(client, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.all.Add(1)
+	if now := (clock.Wall{}).Now(); now.Sub(h.minute) >= time.Minute {
+		h.said, h.minute = map[string]bool{}, now
+	}
+	if h.said[reason] || len(h.said) == maxReasons {
 		return
 	}
-	s.failures.Add(1)
-	if reason := reasonOf(err); s.isNews(reason) {
-		s.logger.Warn("a client of ext_proc failed to connect", slog.String("client", client.String()), slog.String("error", reason))
-	}
+	h.said[reason] = true
+	h.logger.Warn("a client failed to connect", slog.String("port", h.port), slog.String("client", client), slog.String("error", reason), slog.Uint64("failures", all-h.told))
+	h.told = all
 }
 
 // reasonOf leaves out what differs from one connection to the next.
@@ -76,18 +99,38 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// isNews reports whether a reason is to be told of.
-func (s *serverTLS) isNews(reason string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := (clock.Wall{}).Now(); now.Sub(s.minute) >= time.Minute {
-		s.said, s.minute = map[string]bool{}, now
+// serverLog is the log of an HTTP server, which has a line for every failed handshake:
+// that goes to failures, the rest to log.
+type serverLog struct {
+	failures *handshakes
+	log      *log.Logger
+}
+
+// Write takes one line of the server's.
+func (l serverLog) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	failure, ok := strings.CutPrefix(text, "http: TLS handshake error from ")
+	client, reason, hasReason := strings.Cut(failure, ": ")
+	switch {
+	case !ok || !hasReason:
+		l.log.Print(text)
+	case reason == io.EOF.Error() || strings.HasSuffix(reason, net.ErrClosed.Error()): // see failed
+	default:
+		if _, addresses, network := strings.Cut(reason, "->"); network { // read tcp A->B: why
+			_, reason, _ = strings.Cut(addresses, ": ")
+		}
+		l.failures.count(client, reason)
 	}
-	if s.said[reason] || len(s.said) == maxReasons {
-		return false
-	}
-	s.said[reason] = true
-	return true
+	return len(line), nil
+}
+
+// newHandshakes makes the count of a port's failed handshakes, and shows it as metric.
+func (s *Server) newHandshakes(port, metric string) (*handshakes, error) {
+	h := &handshakes{port: port, logger: s.log}
+	return h, s.metrics.Registry().Register(prometheus.NewCounterFunc(
+		prometheus.CounterOpts{Name: metric, Help: "Connections that ended before TLS was spoken."},
+		func() float64 { return float64(h.all.Load()) },
+	))
 }
 
 // Info implements [credentials.TransportCredentials].

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"os"
@@ -17,9 +18,9 @@ import (
 // Whoever can connect must not be able to fill the log.
 func TestFailedHandshakesAreToldOfOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		s := &serverTLS{logger: slog.New(slog.NewTextHandler(&log, nil))}
-		told := func(text string) int { return strings.Count(log.String(), text) }
+		var lines bytes.Buffer
+		s := &handshakes{port: "ext_proc", logger: slog.New(slog.NewTextHandler(&lines, nil))}
+		told := func(text string) int { return strings.Count(lines.String(), text) }
 		fail := func(port int, err error) {
 			client := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}
 			s.failed(client, &net.OpError{Op: "read", Net: "tcp", Addr: client, Err: err})
@@ -30,22 +31,47 @@ func TestFailedHandshakesAreToldOfOnceAMinute(t *testing.T) {
 			fail(port, io.EOF)
 			fail(port, net.ErrClosed)
 		}
-		if got := s.failures.Load(); got != 200 {
+		if got := s.all.Load(); got != 200 {
 			t.Errorf("%d failures are counted, want 200", got)
 		}
-		if strings.Count(log.String(), "\n") != 2 || told(`client=127.0.0.1:0 error="no TLS handshake came within 10s"`) != 1 || told("does not speak TLS") != 1 {
-			t.Errorf("want each reason once:\n%s", log.String())
+		if strings.Count(lines.String(), "\n") != 2 || told(`client=127.0.0.1:0 error="no TLS handshake came within 10s"`) != 1 || told("does not speak TLS") != 1 {
+			t.Errorf("want each reason once:\n%s", lines.String())
 		}
 		for i := range 100 {
 			fail(1, fmt.Errorf("reason %d", i))
 		}
-		if got := strings.Count(log.String(), "\n"); got != maxReasons {
+		if got := strings.Count(lines.String(), "\n"); got != maxReasons {
 			t.Errorf("%d reasons are told of in a minute, want %d", got, maxReasons)
 		}
 		time.Sleep(time.Minute)
 		fail(1, fmt.Errorf("reason 99"))
-		if told("reason 99") != 1 {
-			t.Error("it is not told of in the next minute")
+		if told(`"reason 99" failures=95`) != 1 {
+			t.Errorf("the next minute does not tell of it, and of those that were left out:\n%s", lines.String())
 		}
 	})
+}
+
+// An HTTP server's own line for each failure becomes one a minute; its other lines stay.
+func TestFailedHandshakesOfAnHTTPServer(t *testing.T) {
+	var failures, others bytes.Buffer
+	h := &handshakes{port: "admin", logger: slog.New(slog.NewTextHandler(&failures, nil))}
+	server := log.New(serverLog{h, log.New(&others, "", 0)}, "", 0)
+	for port := range 100 {
+		server.Printf("http: TLS handshake error from 10.0.0.1:%d: client sent an HTTP request to an HTTPS server", port)
+		server.Printf("http: TLS handshake error from [fd00::1]:%d: read tcp [fd00::2]:9091->[fd00::1]:%d: read: connection reset by peer", port, port)
+		server.Printf("http: TLS handshake error from 10.0.0.1:%d: EOF", port)
+	}
+	server.Print("http: Accept error: too many open files")
+	if got := h.all.Load(); got != 200 || others.String() != "http: Accept error: too many open files\n" {
+		t.Errorf("%d failures are counted, want 200; others: %s", got, others.String())
+	}
+	want := []string{
+		`port=admin client=10.0.0.1:0 error="client sent an HTTP request to an HTTPS server" failures=1`,
+		`port=admin client=[fd00::1]:0 error="read: connection reset by peer" failures=1`,
+	}
+	for i, line := range strings.Split(strings.TrimSpace(failures.String()), "\n") {
+		if i >= len(want) || !strings.Contains(line, want[i]) {
+			t.Errorf("line %d: %s", i, line)
+		}
+	}
 }

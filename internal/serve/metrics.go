@@ -101,15 +101,6 @@ func (s *Server) registerGateway() error {
 // registerExtproc adds the counts of ext_proc to the metrics page.
 func (s *Server) registerExtproc() error {
 	type figures = []figure[extproc.Stats]
-	if t := s.extproc.tls; t != nil {
-		err := s.metrics.Registry().Register(prometheus.NewCounterFunc(
-			prometheus.CounterOpts{Name: "epp_extproc_handshake_failures_total", Help: "Connections that ended before TLS was spoken."},
-			func() float64 { return float64(t.failures.Load()) },
-		))
-		if err != nil {
-			return err
-		}
-	}
 	return register(s, s.extproc.service.Stats, figures{
 		{"epp_extproc_requests_total", "Requests that came through ext_proc.", func(e *extproc.Stats) float64 { return float64(e.Requests) }},
 		{"epp_extproc_refused_total", "Requests answered with an error in a pod's place.", func(e *extproc.Stats) float64 { return float64(e.Refused) }},

@@ -3,6 +3,7 @@ package serve
 import (
 	"crypto/tls"
 	"fmt"
+	"log"
 	"net/http"
 
 	"github.com/eppctl/eppctl/internal/certs"
@@ -50,13 +51,24 @@ func (s *Server) adminServer() (*http.Server, error) {
 	if s.opts.Access == nil {
 		return server, nil
 	}
+	return server, s.encrypt(server, "admin", "epp_admin_handshake_failures_total")
+}
+
+// encrypt lets a server speak TLS, with HTTP/1.1. Failed handshakes are logged with the
+// name of its port and counted by metric.
+func (s *Server) encrypt(server *http.Server, port, metric string) error {
 	current, err := s.certificate()
 	if err != nil {
-		return nil, err
+		return err
+	}
+	failures, err := s.newHandshakes(port, metric)
+	if err != nil {
+		return err
 	}
 	server.TLSConfig = certs.Config(current)
 	server.TLSConfig.NextProtos = []string{"http/1.1"}
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
-	return server, nil
+	server.ErrorLog = log.New(serverLog{failures, server.ErrorLog}, "", 0)
+	return nil
 }
