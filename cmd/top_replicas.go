@@ -76,31 +76,47 @@ func followReplicas(r *replicas) (*topSource, error) {
 
 // patrolReplicas looks at the pages of llm-d's picker, and at those of the pool's pods.
 func (f *topFlags) patrolReplicas(ctx context.Context, s *cli.Streams, replicas *replicas) (*topSource, error) {
-	cfg := patrol.Config{Clock: clock.Wall{}, Pickers: replicas.pages(), Transport: replicas.transport}
-	if len(cfg.Pickers) == 1 { // another may come in its place
-		cfg.Pickers[0] = address(replicas.service, replicas.picker.Running()[0].MetricsPort) + "/metrics"
-	}
+	cfg := patrol.Config{Clock: clock.Wall{}, Transport: replicas.transport}
 	var err error
 	if cfg.Token, err = readToken("token-file", f.tokenFile); err != nil {
 		return nil, err
 	}
-	if cfg.Engines, err = replicas.engines(ctx); err != nil {
+	cfg.Find = func(ctx context.Context) (patrol.Pages, error) {
+		if err := replicas.again(ctx); err != nil {
+			return patrol.Pages{}, err
+		}
+		return replicas.patrolled(ctx)
+	}
+	if cfg.Pages, err = replicas.patrolled(ctx); err != nil {
 		warner(s)(fmt.Sprintf("the engines are left out: %v", err))
+	}
+	if cfg.Left > 0 {
+		warner(s)(fmt.Sprintf("the pages of %d engines are read through the API server, and those of %d more are left out", len(cfg.Engines), cfg.Left))
 	}
 	p := patrol.New(cfg)
 	return &topSource{source: &patrolSource{patrol: p}, server: p.Server(), from: explain.SourceMetrics, done: func() { p.Close(); replicas.close() }}, nil
 }
 
-// engines are the pods of the pool, each with its ports.
+// patrolled are the pages of the replicas that run now, and of the engines there are
+// now. When these are not known the error says why, and the pages are of the replicas.
+func (r *replicas) patrolled(ctx context.Context) (patrol.Pages, error) {
+	pages := patrol.Pages{Pickers: r.pages()}
+	if len(pages.Pickers) == 1 { // another may come in its place
+		pages.Pickers[0] = address(r.service, r.picker.Running()[0].MetricsPort) + "/metrics"
+	}
+	engines, err := r.engines(ctx)
+	looked := min(len(engines), maxForwards)
+	pages.Engines, pages.Left = engines[:looked], len(engines)-looked
+	return pages, err
+}
+
+// engines are the pods of the pool, each with its ports, by name.
 func (r *replicas) engines(ctx context.Context) ([]patrol.Engine, error) {
 	pods, err := r.cluster.PoolPods(ctx, r.picker.Of)
 	if err != nil {
 		return nil, err
 	}
 	ports := r.picker.Of.Spec.TargetPorts
-	if n := len(pods) * len(ports); n > maxForwards {
-		return nil, fmt.Errorf("there are %d, and at most %d are looked at through the API server", n, maxForwards)
-	}
 	var engines []patrol.Engine
 	for _, pod := range pods {
 		for i, port := range ports {

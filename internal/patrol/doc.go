@@ -6,7 +6,7 @@
 // internal/metricview, so a window needs nothing but the page of its beginning. A page
 // that can't be read is a state of its pod, with the reason.
 //
-//	p := patrol.New(patrol.Config{Clock: clock.Wall{}, Pickers: pages, Engines: engines})
+//	p := patrol.New(patrol.Config{Clock: clock.Wall{}, Pages: patrol.Pages{Pickers: pages, Engines: engines}})
 //	snapshot, err := p.Look(ctx)
 //
 // The verdict is by the rules of [explain.FleetWatch]. What pages do not tell is null

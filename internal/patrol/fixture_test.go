@@ -88,7 +88,7 @@ func newStory(t *testing.T, pickers, engines int) *story {
 	for i := range engines {
 		list = append(list, Engine{Name: fmt.Sprintf("pod-%d", i), URL: fmt.Sprintf("http://10.0.0.%d:8000/metrics", i)})
 	}
-	return &story{t: t, fleet: newFleet(pages, list), now: noon}
+	return &story{t: t, fleet: newFleet(Pages{Pickers: pages, Engines: list}), now: noon}
 }
 
 // errDown is what is read of a page in vain.

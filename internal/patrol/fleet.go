@@ -31,6 +31,8 @@ type round struct {
 type fleet struct {
 	pickers []string
 	engines []Engine
+	left    int   // engines that are left out
+	lost    error // why it is not known which there are now
 
 	picked, worked []past   // of the pickers, and of the engines
 	names          []string // of the engines' pods
@@ -39,12 +41,32 @@ type fleet struct {
 	history        history
 }
 
-func newFleet(pickers []string, engines []Engine) *fleet {
-	f := &fleet{pickers: pickers, engines: engines, picked: make([]past, len(pickers)), worked: make([]past, len(engines)), history: newHistory()}
-	for _, e := range engines {
-		f.names = append(f.names, cmp.Or(e.Name, address(e.URL)))
-	}
+func newFleet(pages Pages) *fleet {
+	f := &fleet{history: newHistory()}
+	f.change(pages)
 	return f
+}
+
+// change goes on with other pages. Those that were looked at before keep their past.
+func (f *fleet) change(pages Pages) {
+	was := *f
+	f.pickers, f.engines, f.left = pages.Pickers, pages.Engines, pages.Left
+	f.picked, f.worked, f.names = make([]past, len(f.pickers)), make([]past, len(f.engines)), make([]string, len(f.engines))
+	for i, page := range f.pickers {
+		if old := slices.Index(was.pickers, page); old >= 0 {
+			f.picked[i] = was.picked[old]
+		}
+	}
+	before := make(map[Engine]int, len(was.engines))
+	for i, e := range was.engines {
+		before[e] = i
+	}
+	for i, e := range f.engines {
+		f.names[i] = cmp.Or(e.Name, address(e.URL))
+		if old, there := before[e]; there {
+			f.worked[i], f.names[i] = was.worked[old], was.names[old]
+		}
+	}
 }
 
 func (f *fleet) server() string {

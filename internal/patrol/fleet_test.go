@@ -39,7 +39,7 @@ func TestCapturedPages(t *testing.T) {
 			if tc.engines[0] == nil {
 				list = nil
 			}
-			f := newFleet(pickers, list)
+			f := newFleet(Pages{Pickers: pickers, Engines: list})
 			var s *explain.Snapshot
 			for i := range looks {
 				r := &round{at: noon.Add(time.Duration(i) * 2 * time.Second)}
@@ -241,7 +241,7 @@ func TestJoin(t *testing.T) {
 				endpoints[name] = &endpoint{name: name, port: port}
 			}
 			var got []string
-			for _, e := range join(tc.engines, newFleet(nil, tc.engines).names, endpoints) {
+			for _, e := range join(tc.engines, newFleet(Pages{Engines: tc.engines}).names, endpoints) {
 				if e == nil {
 					e = &endpoint{}
 				}

@@ -21,6 +21,9 @@ const (
 	engineTimeout = 2 * time.Second
 	// maxAtOnce bounds the pages that are read at the same time.
 	maxAtOnce = 64
+	// findEvery is how often the pages are found anew, and findTimeout what that may
+	// hold up a round.
+	findEvery, findTimeout = 10 * time.Second, 2 * time.Second
 )
 
 // Engine is a model server.
@@ -31,12 +34,21 @@ type Engine struct {
 	URL string
 }
 
-// Config says what to look at: one page at least.
-type Config struct {
-	Clock clock.Clock
+// Pages are what is looked at: one page at least.
+type Pages struct {
 	// Pickers are the pages of the replicas of one picker.
 	Pickers []string
 	Engines []Engine
+	Left    int // engines that are left out, as there are too many
+}
+
+// Config says what to look at.
+type Config struct {
+	Clock clock.Clock
+	Pages
+	// Find finds the pages anew as pods come and go, every ten seconds before a look. An
+	// error leaves them as they are. Nil = they stay.
+	Find func(context.Context) (Pages, error)
 	// Token is sent to the pickers as a bearer token, and to nobody else; "" = none.
 	Token string
 	// Transport reads the pages, where the way to them is another; nil = the usual.
@@ -48,12 +60,13 @@ type Patrol struct {
 	cfg              Config
 	pickers, engines *scrape.Client
 	fleet            *fleet
+	found            time.Time // when the pages were looked for
 }
 
 // New makes a patrol. It does not connect.
 func New(cfg Config) *Patrol {
 	return &Patrol{
-		cfg: cfg, fleet: newFleet(cfg.Pickers, cfg.Engines),
+		cfg: cfg, fleet: newFleet(cfg.Pages), found: cfg.Clock.Now(),
 		pickers: scrape.NewClient(scrape.Options{Clock: cfg.Clock, Excerpt: true, Token: cfg.Token, Transport: cfg.Transport}),
 		engines: scrape.NewClient(scrape.Options{Clock: cfg.Clock, Excerpt: true, Timeout: engineTimeout, Transport: cfg.Transport}),
 	}
@@ -72,6 +85,7 @@ func (p *Patrol) Server() string { return p.fleet.server() }
 // of the picker, or of all engines where there is none, the error says why. The
 // snapshot is nil only when ctx has ended.
 func (p *Patrol) Look(ctx context.Context) (*explain.Snapshot, error) {
+	p.find(ctx)
 	r := round{pickers: make([]answer, len(p.cfg.Pickers)), engines: make([]answer, len(p.cfg.Engines))}
 	places := make(chan struct{}, maxAtOnce)
 	var all sync.WaitGroup
@@ -97,6 +111,22 @@ func (p *Patrol) Look(ctx context.Context) (*explain.Snapshot, error) {
 	}
 	r.at = p.cfg.Clock.Now()
 	return p.fleet.see(&r)
+}
+
+// find looks for the pages when it is time to.
+func (p *Patrol) find(ctx context.Context) {
+	now := p.cfg.Clock.Now()
+	if p.cfg.Find == nil || now.Sub(p.found) < findEvery {
+		return
+	}
+	p.found = now
+	ctx, cancel := context.WithTimeoutCause(ctx, findTimeout, fmt.Errorf("no answer in %s", findTimeout))
+	defer cancel()
+	pages, err := p.cfg.Find(ctx)
+	if p.fleet.lost = err; err == nil {
+		p.cfg.Pages = pages
+		p.fleet.change(pages)
+	}
 }
 
 func isPicker(page *metricview.Page) error {

@@ -2,6 +2,7 @@ package patrol
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/clock"
@@ -46,9 +48,9 @@ func TestLook(t *testing.T) {
 	nobody := "http://" + listener.Addr().String() + "/metrics"
 	listener.Close()
 
-	p := New(Config{Clock: clock.Wall{}, Pickers: []string{picker}, Engines: []Engine{
+	p := New(Config{Clock: clock.Wall{}, Pages: Pages{Pickers: []string{picker}, Engines: []Engine{
 		{"well", well}, {"nobody", nobody}, {"broken", broken}, {"stranger", stranger},
-	}})
+	}}})
 	defer p.Close()
 	if _, err := p.Look(t.Context()); err != nil {
 		t.Fatal(err)
@@ -84,7 +86,7 @@ func TestTokenGoesToPickersAlone(t *testing.T) {
 	var toPicker, toEngine atomic.Value
 	picker := serve(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, llmd(nil, nil)) }, &toPicker)
 	engine := serve(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, vllm(0, 1)) }, &toEngine)
-	p := New(Config{Clock: clock.Wall{}, Token: "word", Pickers: []string{picker}, Engines: []Engine{{"", engine}}})
+	p := New(Config{Clock: clock.Wall{}, Token: "word", Pages: Pages{Pickers: []string{picker}, Engines: []Engine{{"", engine}}}})
 	defer p.Close()
 	if _, err := p.Look(t.Context()); err != nil {
 		t.Fatal(err)
@@ -99,7 +101,7 @@ func TestWrongPages(t *testing.T) {
 	var token atomic.Value
 	for text, want := range map[string]string{vllm(0, 1): "that is an engine's page", "up 1\n": "no page of a picker"} {
 		url := serve(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }, &token)
-		p := New(Config{Clock: clock.Wall{}, Pickers: []string{url}})
+		p := New(Config{Clock: clock.Wall{}, Pages: Pages{Pickers: []string{url}}})
 		s, err := p.Look(t.Context())
 		if err == nil || !strings.Contains(err.Error(), want) || s.Verdict.Code != explain.VerdictUnreachable {
 			t.Errorf("%v, want %q; verdict %+v", err, want, s.Verdict)
@@ -124,5 +126,70 @@ func TestParseEngine(t *testing.T) {
 		if got, err := ParseEngine(text); err == nil {
 			t.Errorf("%q is %+v", text, got)
 		}
+	}
+}
+
+// turned is a clock that a test turns.
+type turned struct {
+	clock.Wall
+	now time.Time
+}
+
+func (c *turned) Now() time.Time { return c.now }
+
+// The pages are found anew as pods come and go; what is gone is not looked at any more,
+// and what stays keeps its past.
+func TestPagesAreFoundAnew(t *testing.T) {
+	var picks atomic.Int64
+	var token atomic.Value
+	engine := serve(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, vllm(4, 1)) }, &token)
+	picker := serve(t, func(w http.ResponseWriter) {
+		_, _ = io.WriteString(w, llmd(map[string]int{"old": int(picks.Add(5))}, map[string]int{"stays": 0}))
+	}, &token)
+	hand := &turned{now: noon}
+	found := Pages{Pickers: []string{picker}, Engines: []Engine{{"old", engine}, {"stays", engine}}}
+	var lost error
+	asked := 0
+	p := New(Config{Clock: hand, Pages: found, Find: func(context.Context) (Pages, error) {
+		asked++
+		return found, lost
+	}})
+	defer p.Close()
+	look := func(after time.Duration) *explain.Snapshot {
+		t.Helper()
+		hand.now = hand.now.Add(after)
+		s, err := p.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	names := func(s *explain.Snapshot) (names []string) {
+		for i := range s.Pods {
+			if s.Pods[i].Endpoint != "" {
+				names = append(names, s.Pods[i].Pod)
+			}
+		}
+		return names
+	}
+	look(0)
+	found = Pages{Pickers: []string{picker}, Engines: []Engine{{"new", engine}, {"stays", engine}}, Left: 3}
+	if s := look(findEvery - time.Second); asked != 0 || strings.Join(names(s), " ") != "old stays" {
+		t.Errorf("asked %d times before its time, pods %q", asked, names(s))
+	}
+	s := look(time.Second)
+	if asked != 1 || strings.Join(names(s), " ") != "new stays" || len(s.Windows) == 0 || s.Windows[1].Decisions != 10 {
+		t.Errorf("asked %d times, pods %q, windows %+v", asked, names(s), s.Windows)
+	}
+	if missing := strings.Join(s.Missing, "\n"); !strings.Contains(missing, "figures of 3 engines above 2: too many") {
+		t.Errorf("missing %q", missing)
+	}
+	lost = errors.New("the API server does not answer")
+	if s = look(findEvery); strings.Join(names(s), " ") != "new stays" || !strings.Contains(strings.Join(s.Missing, "\n"), "which pods there are now: the API server does not answer") {
+		t.Errorf("pods %q, missing %q", names(s), s.Missing)
+	}
+	lost = nil
+	if s = look(findEvery); strings.Contains(strings.Join(s.Missing, "\n"), "which pods there are now") || asked != 3 {
+		t.Errorf("asked %d times, missing %q", asked, s.Missing)
 	}
 }

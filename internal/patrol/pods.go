@@ -160,6 +160,12 @@ func (f *fleet) missing(r *round, s *explain.Snapshot, v *view) []string {
 	if lacks(func(p *explain.PodSnapshot) bool { return p.Load != nil }) {
 		out = append(out, "load: no page tells it")
 	}
+	if f.left > 0 {
+		out = append(out, fmt.Sprintf("figures of %d engines above %d: too many", f.left, len(f.engines)))
+	}
+	if f.lost != nil {
+		out = append(out, "which pods there are now: "+f.lost.Error())
+	}
 	if v.cut > 0 {
 		out = append(out, fmt.Sprintf("%d pods above %d", v.cut, maxEndpoints))
 	}
