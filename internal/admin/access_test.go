@@ -5,9 +5,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // gate lets ada read.
@@ -100,5 +104,82 @@ func TestATokenIsNotSentInTheClear(t *testing.T) {
 		if _, err := NewClient(server, ClientOptions{Token: "t"}); (err == nil) != ok {
 			t.Errorf("%s: %v", server, err)
 		}
+	}
+}
+
+// door is a gate that somebody else opens and shuts.
+type door struct {
+	mu      sync.Mutex
+	user    string
+	allowed bool
+	err     error
+	asked   int
+}
+
+func (d *door) Access(context.Context, string, string, string) (string, bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked++
+	return d.user, d.allowed, d.err
+}
+
+func (d *door) set(change func(*door)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(d)
+}
+
+// Whose right to read is withdrawn does not read on for long, whoever has an open stream
+// included; an API server that is away for a while ends none.
+func TestStreamsEndWhenTheirReaderMayNotReadAnyMore(t *testing.T) {
+	away := errors.New("connection refused")
+	tests := []struct {
+		name   string
+		change func(d *door)
+		ends   time.Duration // after the change; 0 = not in an hour
+		reason string
+	}{
+		{"it may", func(*door) {}, 0, ""},
+		{"it may not", func(d *door) { d.allowed = false }, reviewEvery, "may not read this any more"},
+		{"the token has expired", func(d *door) { d.user = "" }, reviewEvery, "does not know the token any more"},
+		{"nobody can tell", func(d *door) { d.err = away }, maxUnreviewed, "can't ask the cluster's API server"},
+		{"nobody can tell for a while", func(d *door) {
+			d.err = away
+			time.AfterFunc(maxUnreviewed-time.Minute, func() { d.set(func(d *door) { d.err = nil }) })
+		}, 0, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &door{user: "ada", allowed: true}
+				deps := newDeps()
+				deps.Access = d
+				h := NewServer(deps)
+				ctx, leave := context.WithCancel(t.Context())
+				r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/v1/stream?interval=1m", nil)
+				w := httptest.NewRecorder()
+				begun, took := time.Now(), time.Duration(0)
+				var reading sync.WaitGroup
+				reading.Go(func() {
+					h.ServeHTTP(w, r)
+					took = time.Since(begun)
+				})
+				synctest.Wait()
+				d.set(tt.change)
+				time.Sleep(time.Hour)
+				leave()
+				reading.Wait()
+				want := tt.ends
+				if want == 0 {
+					want = time.Hour
+				}
+				if took != want || d.asked < 2 {
+					t.Errorf("it ended after %v, want %v; asked %d times", took, want, d.asked)
+				}
+				if body := w.Body.String(); strings.Contains(body, `"end"`) != (tt.reason != "") || !strings.Contains(body, tt.reason) {
+					t.Errorf("it ended with %s", body[max(0, len(body)-200):])
+				}
+			})
+		})
 	}
 }

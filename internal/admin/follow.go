@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -73,7 +75,9 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 	// The server's own limit is for requests, and would end this one.
 	_ = f.control.SetReadDeadline(time.Time{})
 	f.line(StreamLine{Hello: &StreamHello{document("Stream"), interval.Seconds(), s.Clock.Scale(), s.Version.Version}})
-	f.follow(r.Context().Done())
+	ctx, end := s.reviewed(r)
+	defer end()
+	f.follow(ctx)
 	return nil // what was sent can't be taken back
 }
 
@@ -104,8 +108,9 @@ type follower struct {
 	err      error
 }
 
-// follow writes until the client has gone, or does not read, or the picker ends.
-func (f *follower) follow(gone <-chan struct{}) {
+// follow writes until the client has gone, or does not read or may not any more, or the
+// picker ends.
+func (f *follower) follow(ctx context.Context) {
 	tick := time.NewTicker(f.interval)
 	defer tick.Stop()
 	gathered := time.NewTimer(gather)
@@ -117,12 +122,14 @@ func (f *follower) follow(gone <-chan struct{}) {
 			return
 		}
 		select {
-		case <-gone:
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+				f.end(cause.Error())
+			}
 			return
 		case <-f.reader.Done():
 			f.decisions()
-			f.line(StreamLine{End: &StreamEnd{Reason: "the picker is shutting down"}})
-			_ = f.control.Flush()
+			f.end("the picker is shutting down")
 			return
 		case <-tick.C:
 			f.show()
@@ -134,6 +141,11 @@ func (f *follower) follow(gone <-chan struct{}) {
 			ready = f.reader.Ready()
 		}
 	}
+}
+
+func (f *follower) end(reason string) {
+	f.line(StreamLine{End: &StreamEnd{Reason: reason}})
+	_ = f.control.Flush()
 }
 
 // show writes the newest snapshot, and counts those that there was no time for.
