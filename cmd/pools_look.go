@@ -40,8 +40,10 @@ type poolItem struct {
 	Created   time.Time `json:"created"`
 	Ports     []int     `json:"ports"` // each an endpoint of its own on every pod
 	// Picker is whose picker it has: eppctl, llm-d or unknown.
-	Picker        string `json:"picker"`
-	Version       string `json:"version"` // of the picker's image; "" when it does not tell
+	Picker string `json:"picker"`
+	// Version is that of the picker: of its image's tag, of its label, or the image's
+	// digest; "" when none tells. Of different replicas it is all, with commas.
+	Version       string `json:"version"`
 	Service       string `json:"service"` // of the picker
 	Replicas      *int   `json:"replicas"`
 	ReadyReplicas *int   `json:"readyReplicas"`
@@ -103,7 +105,7 @@ func (p *poolItem) seePicker(picker *kube.Picker, err error) {
 		return
 	}
 	ready, all := picker.Ready(), len(picker.Pods)
-	p.Picker, p.Version, p.Replicas, p.ReadyReplicas = string(picker.Kind), picker.Pods[0].Version, &all, &ready
+	p.Picker, p.Version, p.Replicas, p.ReadyReplicas = string(picker.Kind), picker.Version(), &all, &ready
 	standby := slices.ContainsFunc(picker.Pods, func(pod kube.PickerPod) bool { return pod.Elects })
 	switch {
 	case ready == 0:

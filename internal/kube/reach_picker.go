@@ -48,7 +48,7 @@ type Picker struct {
 type PickerPod struct {
 	Name, Container        string
 	Kind                   PickerKind
-	Version                string // of the image; "" when it has no tag that tells
+	Version                string // as the image's tag, a label or the image's digest tells; "" when none does
 	Ready, Running         bool   // Running: the container is, and the pod is not on its way out
 	State                  string // in words: "ready", "CrashLoopBackOff, restarted 5 times"
 	Restarted              bool
@@ -66,6 +66,18 @@ func (p *Picker) Running() []PickerPod {
 		}
 	}
 	return pods
+}
+
+// Version is that of the pods; of different ones all, with a comma between, as during a
+// rollout. "" when no pod tells.
+func (p *Picker) Version() string {
+	var all []string
+	for _, pod := range p.Pods {
+		if pod.Version != "" && !slices.Contains(all, pod.Version) {
+			all = append(all, pod.Version)
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 // Ready counts the pods that are.
@@ -208,7 +220,7 @@ func (c *Cluster) podsBy(ctx context.Context, namespace string, selector map[str
 func pickerPod(pod *corev1.Pod, port *Port) PickerPod {
 	c := pickerContainer(pod, port)
 	out := PickerPod{
-		Name: pod.Name, Container: c.Name, Kind: kindOf(pod, c), Version: imageVersion(c.Image),
+		Name: pod.Name, Container: c.Name, Kind: kindOf(pod, c), Version: versionOf(pod, c),
 		AdminPort: portOf(c, "admin", "admin-addr", defaultAdminPort), MetricsPort: portOf(c, "metrics", "metrics-addr", defaultMetricsPort),
 	}
 	out.AdminAuth = slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "https-admin" }) ||
@@ -291,14 +303,33 @@ func kindOf(pod *corev1.Pod, c *corev1.Container) PickerKind {
 	return KindUnknown
 }
 
-// imageVersion is the tag of an image; "" when it tells no version.
-func imageVersion(image string) string {
-	image, _, _ = strings.Cut(image, "@")
-	tag := strings.LastIndexByte(image, ':')
-	if tag < 0 || strings.Contains(image[tag:], "/") || image[tag+1:] == "latest" {
+// versionOf is what a container runs: by the tag of its image, by the pod's label, or
+// by the digest of the image, as it is pinned or as the node has pulled it. A tag that
+// goes from one image to the next comes last.
+func versionOf(pod *corev1.Pod, c *corev1.Container) string {
+	image, digest, _ := strings.Cut(c.Image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
+	moves := ""
+	if tag == "latest" {
+		tag, moves = "", tag
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == c.Name && digest == "" {
+			digest = s.ImageID[strings.LastIndexByte(s.ImageID, '@')+1:]
+		}
+	}
+	return cmp.Or(tag, pod.Labels["app.kubernetes.io/version"], shortDigest(digest), moves)
+}
+
+// shortDigest is the beginning of a digest, as long as it is shown elsewhere; "" when it
+// is none.
+func shortDigest(digest string) string {
+	const shown = 12
+	algorithm, sum, found := strings.Cut(digest, ":")
+	if !found || algorithm == "" || strings.Contains(sum, "/") || len(sum) < shown {
 		return ""
 	}
-	return image[tag+1:]
+	return algorithm + ":" + sum[:shown]
 }
 
 // argument is the value of a flag on a container's command line.

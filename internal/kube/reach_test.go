@@ -303,11 +303,34 @@ func TestPorts(t *testing.T) {
 	if got := pickerPod(&pod, nil); got.AdminPort != 7003 || got.MetricsPort != 7004 || !got.AdminAuth {
 		t.Errorf("ports are %d and %d, admin auth %t, want 7003 and 7004, true", got.AdminPort, got.MetricsPort, got.AdminAuth)
 	}
-	for image, want := range map[string]string{
-		"ghcr.io/eppctl/eppctl:v0.8.0": "v0.8.0", "localhost:5000/eppctl": "", "eppctl:latest": "", "eppctl:v1@sha256:00": "v1",
+}
+
+// What runs is told by the tag, else by what there is.
+func TestVersions(t *testing.T) {
+	const digest = "sha256:1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f809"
+	for _, tc := range []struct{ image, id, label, want string }{
+		{image: "ghcr.io/eppctl/eppctl:v0.8.0", id: "ghcr.io/eppctl/eppctl@" + digest, label: "0.7.0", want: "v0.8.0"},
+		{image: "eppctl:v1@" + digest, want: "v1"},
+		{image: "localhost:5000/eppctl", want: ""},
+		{image: "localhost:5000/eppctl:v2", want: "v2"},
+		{image: "localhost:5000/eppctl", label: "0.7.0", want: "0.7.0"},
+		{image: "localhost:5000/eppctl", id: "docker-pullable://localhost:5000/eppctl@" + digest, want: "sha256:1a2b3c4d5e6f"},
+		{image: "localhost:5000/eppctl@" + digest, want: "sha256:1a2b3c4d5e6f"},
+		{image: "eppctl:latest", want: "latest"},
+		{image: "eppctl:latest", id: digest, want: "sha256:1a2b3c4d5e6f"},
+		{image: "eppctl:latest", id: "docker://localhost:5000/eppctl:latest", want: "latest"},
+		{image: "", want: ""},
 	} {
-		if got := imageVersion(image); got != want {
-			t.Errorf("imageVersion(%q) = %q, want %q", image, got, want)
+		pod := aPod("a", tc.image, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ImageID = tc.id })
+		if tc.label != "" {
+			pod.Labels = map[string]string{"app.kubernetes.io/version": tc.label}
 		}
+		if got := pickerPod(&pod, nil).Version; got != tc.want {
+			t.Errorf("image %q, pulled %q, label %q: version %q, want %q", tc.image, tc.id, tc.label, got, tc.want)
+		}
+	}
+	rollout := Picker{Pods: []PickerPod{{Version: "v2"}, {Version: "v1"}, {}, {Version: "v2"}}}
+	if got := rollout.Version(); got != "v2,v1" {
+		t.Errorf("during a rollout: %q", got)
 	}
 }
