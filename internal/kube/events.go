@@ -88,7 +88,7 @@ func (e *Events) Say(pool *InferencePool, reason, note string, warning bool) {
 		s = &series{first: now}
 		e.series[key] = s
 	}
-	news := said{pool: pool, reason: reason, note: cut(note), at: now, warning: warning}
+	news := said{pool: pool, reason: reason, note: cutTo(maxNote, note), at: now, warning: warning}
 	switch since := now.Sub(s.written); {
 	case s.written.IsZero() || since >= eventPause:
 	case news.note == s.last:
@@ -141,11 +141,12 @@ func (e *Events) forgetOldest() {
 	delete(e.series, oldest)
 }
 
-func cut(note string) string {
-	if len(note) > maxNote {
-		return strings.ToValidUTF8(note[:maxNote], "") + "…"
+// cutTo leaves out what is beyond so many bytes.
+func cutTo(most int, text string) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	return note
+	return text
 }
 
 // Stats are the counts.

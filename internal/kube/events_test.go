@@ -80,7 +80,7 @@ func TestEventsAreBounded(t *testing.T) {
 	if got := e.waiting(); len(got) != maxWaiting || len(got[0]) > 1024 {
 		t.Errorf("%d wait, of %d bytes", len(got), len(got[0]))
 	}
-	if got := cut(strings.Repeat("x", maxNote-1) + "é"); !utf8.ValidString(got) {
+	if got := cutTo(maxNote, strings.Repeat("x", maxNote-1)+"é"); !utf8.ValidString(got) {
 		t.Errorf("cut within a letter: %q", got[maxNote-1:])
 	}
 }

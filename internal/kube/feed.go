@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -49,6 +49,7 @@ const (
 	absentDelay = time.Minute // for what most clusters lack
 	listTimeout = time.Minute
 	steady      = time.Second // a watch that is open for so long works
+	lastSteady  = 8 * time.Second
 )
 
 // feed keeps what the API server tells of a source. Reading anew after a watch that
@@ -63,10 +64,13 @@ type feed[T any] struct {
 	mu     sync.Mutex
 	items  map[string]T
 	read   bool      // it was read once
+	readAt time.Time // when it was read as a whole
 	absent bool      // optional, and not there or not allowed
 	lost   time.Time // since when what was there is unknown to the API server; zero = it is not
 
-	opened *time.Timer // runs while the last watch is not steady yet; for the reader alone
+	opened *time.Timer  // runs while the last watch is not steady yet; for the reader alone
+	faulty atomic.Bool  // the last watch was ended for what it told
+	flaps  atomic.Int32 // watches in a row that were not steady
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -114,75 +118,29 @@ func (f *feed[T]) run(ctx context.Context, reader *cache.Reflector) {
 	for ctx.Err() == nil {
 		started := clock.Wall{}.Now()
 		err := reader.ListAndWatchWithContext(ctx)
-		brief := f.watchEnded()
+		flap := f.watchEnded()
 		switch _, told := errors.AsType[*toldError](err); {
 		case told:
 		case err != nil:
 			f.failed(ctx, "list", err)
-		case brief && delay > firstDelay:
-			f.failed(ctx, "watch", errBrief)
+		case flap:
+			f.tellFlaps(ctx)
 		}
 		switch {
 		case f.trouble.unsaid(f.String()):
 			delay = 2 * forbiddenFor // it may have been a moment's
 		case f.isAbsent():
 			delay = cmp.Or(f.pause, lastDelay)
-		case err == nil && !brief || clock.Wall{}.Now().Sub(started) > lastDelay:
+		case err == nil && !flap || clock.Wall{}.Now().Sub(started) > lastDelay && f.flaps.Load() == 0:
 			delay = firstDelay
 		default:
 			delay = min(2*delay, lastDelay)
 		}
+		if s, asked := apierrors.SuggestsClientDelay(err); asked {
+			delay = max(delay, 2*min(time.Duration(s)*time.Second, maxRetryAfter))
+		}
 		// Pickers that lost the API server together shall not come back so.
 		_ = clock.Wall{}.Sleep(ctx, delay/2+rand.N(delay/2)) // ctx is looked at next
-	}
-}
-
-// errBrief is what there is to say of a server that opens watches and ends them.
-var errBrief = errors.New("each watch ends at once: what answers is no API server, or has none behind it")
-
-// errCut is what client-go keeps to itself: it takes a connection that ended, or timed
-// out, for a watch without events.
-var errCut = errors.New("the API server cannot be reached: the connection ended, or timed out, before it answered")
-
-// toldError is a failure that was noted already.
-type toldError struct{ error }
-
-// Unwrap returns the cause.
-func (e *toldError) Unwrap() error { return e.error }
-
-// watchEnded reports whether the last watch has ended before it was steady.
-func (f *feed[T]) watchEnded() (brief bool) {
-	brief = f.opened != nil && f.opened.Stop()
-	f.opened = nil
-	return brief
-}
-
-// observed is the list and watch of which success and failure are noted.
-func (f *feed[T]) observed(raw *cache.ListWatch) *cache.ListWatch {
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			ctx, cancel := context.WithTimeout(ctx, listTimeout)
-			defer cancel()
-			return raw.ListWithContext(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			f.watchEnded()
-			w, err := raw.WatchWithContext(ctx, o)
-			if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
-				err = errCut
-			}
-			switch {
-			case err == nil:
-				f.opened = time.AfterFunc(steady, func() { f.trouble.over(f.String()) })
-				return w, nil
-			case o.SendInitialEvents != nil:
-				// A server that can't stream lists is asked for a list next, and so is one
-				// that can't be reached: for the reflector would wait for it deaf to ctx.
-				return nil, errors.New(err.Error())
-			}
-			f.failed(ctx, "watch", err)
-			return nil, &toldError{err}
-		},
 	}
 }
 
@@ -203,7 +161,7 @@ func (f *feed[T]) failed(ctx context.Context, verb string, err error) {
 	if f.optional && apierrors.IsForbidden(err) {
 		f.setAbsent(false)
 	}
-	f.trouble.add(f.String(), explain(verb, &f.source, err), apierrors.IsForbidden(err))
+	f.trouble.add(f.String(), cutTo(maxReason, explain(verb, &f.source, err)), apierrors.IsForbidden(err))
 }
 
 // explain says what is wrong, and what helps.
@@ -309,8 +267,16 @@ func (f *feed[T]) Update(obj any) error {
 		return err
 	}
 	f.mu.Lock()
-	f.items[name] = item
+	_, known := f.items[name]
+	full := !known && len(f.items) >= maxObjects
+	if !full {
+		f.items[name] = item
+	}
 	f.mu.Unlock()
+	if full {
+		f.trouble.add(f.String(), f.tooMany().Error(), false)
+		return f.tooMany()
+	}
 	f.changed()
 	return nil
 }
@@ -339,7 +305,7 @@ func (f *feed[T]) Replace(list []any, _ string) error {
 		items[name] = item
 	}
 	f.mu.Lock()
-	f.items, f.read, f.absent, f.lost = items, true, false, time.Time{}
+	f.items, f.read, f.absent, f.lost, f.readAt = items, true, false, time.Time{}, clock.Wall{}.Now()
 	f.mu.Unlock()
 	f.changed()
 	return nil

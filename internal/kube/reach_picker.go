@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 
 	"github.com/eppctl/eppctl/internal/shell"
 )
@@ -208,12 +209,14 @@ func (c *Cluster) podsBy(ctx context.Context, namespace string, selector map[str
 	if err != nil {
 		return nil, err
 	}
-	var list corev1.PodList
-	err = client.Get().Namespace(namespace).Resource("pods").Param("labelSelector", labels.Set(selector).String()).Do(ctx).Into(&list)
+	var pods []corev1.Pod
+	err = pages(ctx, func() *rest.Request {
+		return client.Get().Namespace(namespace).Resource("pods").Param("labelSelector", labels.Set(selector).String())
+	}, func(page *corev1.PodList) { pods = append(pods, page.Items...) })
 	if err != nil {
 		return nil, c.failed(ctx, access{verb: "list", resource: "pods", namespace: namespace}, err)
 	}
-	return list.Items, nil
+	return pods, nil
 }
 
 // pickerPod cuts a pod down to what counts. port is where the gateway asks it.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 )
 
 // CheckSelector says what is wrong with a selector in the form of kubectl's -l.
@@ -25,19 +26,17 @@ func CheckSelector(selector string) error {
 // the API have is told as v1 says it. The error is a [*StepError].
 func (c *Cluster) Pools(ctx context.Context, namespace, selector string) ([]*InferencePool, error) {
 	var pools []*InferencePool
-	var newer List[InferencePool]
-	errV1 := c.listPools(ctx, PoolV1, namespace, selector, &newer)
-	for i := range newer.Items {
-		newer.Items[i].APIVersion = PoolV1.String()
-		pools = append(pools, &newer.Items[i])
+	newer, errV1 := listPools[InferencePool](ctx, c, PoolV1, namespace, selector)
+	for i := range newer {
+		newer[i].APIVersion = PoolV1.String()
+		pools = append(pools, &newer[i])
 	}
 	if errV1 != nil && !apierrors.IsNotFound(errV1) {
 		return nil, c.failed(ctx, access{verb: "list", resource: poolsOf(PoolV1), namespace: namespace}, errV1)
 	}
-	var older List[PoolV1Alpha2]
-	errX := c.listPools(ctx, InferenceX, namespace, selector, &older)
-	for i := range older.Items {
-		pool := older.Items[i].V1()
+	older, errX := listPools[PoolV1Alpha2](ctx, c, InferenceX, namespace, selector)
+	for i := range older {
+		pool := older[i].V1()
 		pool.APIVersion = InferenceX.String()
 		if !slices.ContainsFunc(pools, func(p *InferencePool) bool { return p.Namespace == pool.Namespace && p.Name == pool.Name }) {
 			pools = append(pools, pool)
@@ -58,16 +57,19 @@ const poolResource = "inferencepools"
 
 func poolsOf(gv schema.GroupVersion) string { return poolResource + "." + gv.Group }
 
-func (c *Cluster) listPools(ctx context.Context, gv schema.GroupVersion, namespace, selector string, into runtime.Object) error {
+func listPools[T any](ctx context.Context, c *Cluster, gv schema.GroupVersion, namespace, selector string) (pools []T, err error) {
 	client, err := c.client(gv)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	req := client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(poolResource)
-	if selector != "" {
-		req = req.Param("labelSelector", selector)
-	}
-	return req.Do(ctx).Into(into)
+	err = pages(ctx, func() *rest.Request {
+		req := client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(poolResource)
+		if selector != "" {
+			req = req.Param("labelSelector", selector)
+		}
+		return req
+	}, func(page *List[T]) { pools = append(pools, page.Items...) })
+	return pools, err
 }
 
 // noPoolAPI is the error of a cluster that knows no InferencePool.
@@ -219,13 +221,14 @@ func (c *Cluster) Namespaces(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list corev1.NamespaceList
-	if err := client.Get().Resource("namespaces").Do(ctx).Into(&list); err != nil {
-		return nil, c.failed(ctx, access{verb: "list", resource: "namespaces"}, err)
-	}
 	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
+	err = pages(ctx, func() *rest.Request { return client.Get().Resource("namespaces") }, func(page *corev1.NamespaceList) {
+		for i := range page.Items {
+			names = append(names, page.Items[i].Name)
+		}
+	})
+	if err != nil {
+		return nil, c.failed(ctx, access{verb: "list", resource: "namespaces"}, err)
 	}
 	return names, nil
 }

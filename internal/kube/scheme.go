@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"net/http"
 	"sync"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -61,6 +62,7 @@ func (c *Cluster) client(gv schema.GroupVersion) (*rest.RESTClient, error) {
 		config.APIPath = "/api"
 		config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next} })
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err

@@ -185,6 +185,13 @@ func (f *Server) Restore(b Backup) {
 	f.Cut()
 }
 
+// Skip lets versions go by.
+func (f *Server) Skip(versions int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.version += versions
+}
+
 // Requests is how often a path was asked for.
 func (f *Server) Requests(path string) int { return len(f.Asked(path)) }
 
@@ -289,17 +296,21 @@ func (f *Server) Objects(path string) map[string]Doc {
 	return maps.Clone(f.objects[path])
 }
 
-func selects(r *http.Request, o Doc) bool {
-	if o == nil {
-		return false
+// selects reports what of a list a request asks for.
+func selects(r *http.Request) func(Doc) bool {
+	q := r.URL.Query()
+	selector, err := labels.Parse(q.Get("labelSelector"))
+	return func(o Doc) bool {
+		if o == nil || err != nil {
+			return false
+		}
+		m := o["metadata"].(Doc)
+		if field := q.Get("fieldSelector"); field != "" && field != fmt.Sprint("metadata.name=", m["name"]) {
+			return false
+		}
+		set, _ := m["labels"].(map[string]string)
+		return selector.Matches(labels.Set(set))
 	}
-	m := o["metadata"].(Doc)
-	if field := r.URL.Query().Get("fieldSelector"); field != "" && field != fmt.Sprint("metadata.name=", m["name"]) {
-		return false
-	}
-	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
-	set, _ := m["labels"].(map[string]string)
-	return err == nil && selector.Matches(labels.Set(set))
 }
 
 func (f *Server) list(w http.ResponseWriter, r *http.Request) {
@@ -315,10 +326,11 @@ func (f *Server) list(w http.ResponseWriter, r *http.Request) {
 		answerStatus(w, 404, "NotFound")
 		return
 	}
-	items, kind, version := []Doc{}, "PodList", "v1"
-	for _, o := range f.objects[r.URL.Path] {
+	items, kind, version, selected := []Doc{}, "PodList", "v1", selects(r)
+	for _, name := range slices.Sorted(maps.Keys(f.objects[r.URL.Path])) {
+		o := f.objects[r.URL.Path][name]
 		kind, version = fmt.Sprint(o["kind"], "List"), fmt.Sprint(o["apiVersion"])
-		if selects(r, o) {
+		if selected(o) {
 			items = append(items, o)
 		}
 	}
@@ -339,7 +351,6 @@ func page(r *http.Request, items []Doc, meta Doc) []Doc {
 	if limit == 0 {
 		return items
 	}
-	slices.SortFunc(items, func(a, b Doc) int { return strings.Compare(docName(a), docName(b)) })
 	to := min(from+limit, len(items))
 	if to < len(items) {
 		meta["continue"] = strconv.Itoa(to)
@@ -402,9 +413,9 @@ func (f *Server) watch(w http.ResponseWriter, r *http.Request) {
 // their bookmark; the lock is held.
 func (f *Server) initial(r *http.Request) []byte {
 	var events bytes.Buffer
-	out := json.NewEncoder(&events)
+	out, selected := json.NewEncoder(&events), selects(r)
 	for _, o := range f.objects[r.URL.Path] {
-		if selects(r, o) {
+		if selected(o) {
 			_ = out.Encode(Doc{"type": "ADDED", "object": o})
 		}
 	}
@@ -437,13 +448,14 @@ func at(o Doc, version int) Doc {
 func (f *Server) pass(w http.ResponseWriter, r *http.Request, since int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	selected := selects(r)
 	for _, h := range f.log {
 		if h.version <= since || h.path != r.URL.Path {
 			continue
 		}
 		since = h.version
 		event := Doc{"type": "MODIFIED", "object": h.is}
-		switch was, is := selects(r, h.was), selects(r, h.is); {
+		switch was, is := selected(h.was), selected(h.is); {
 		case is && !was:
 			event["type"] = "ADDED"
 		case was && !is:
