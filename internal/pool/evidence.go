@@ -93,7 +93,7 @@ func (r *Reservation) Forget() {
 
 // counts notes what the pick counts on. The blocks are only lent until
 // [Pool.remember].
-func (r *Reservation) counts(f found) {
+func (r *Reservation) counts(f *found) {
 	m := f.match
 	if m == nil {
 		return

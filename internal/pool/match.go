@@ -21,48 +21,56 @@ func (q *Query) match(t *tally) *Match {
 	return nil
 }
 
-// best is the best of an endpoint's matches. Ranks do not add up: a request is
-// served by one of them.
-func (q *Query) best(e *endpoint, blockSize int) found {
-	f := q.find(&e.tally, blockSize)
+// best finds the best of an endpoint's matches. Ranks do not add up: a request is
+// served by one of them. It fills in f, as find does: a decision does this for each
+// pod, and to hand the struct on costs more than to find what is in it.
+func (q *Query) best(f *found, e *endpoint, blockSize int) {
+	q.find(f, &e.tally, blockSize)
 	for i := range e.others {
-		if o := q.find(&e.others[i], blockSize); o.blocks > f.blocks {
-			f = o
+		var o found
+		if q.find(&o, &e.others[i], blockSize); o.blocks > f.blocks {
+			*f = o
 		}
 	}
-	return f
 }
 
-func (q *Query) find(t *tally, blockSize int) found {
-	m := q.match(t)
-	if m == nil {
-		return found{of: t}
+func (q *Query) find(f *found, t *tally, blockSize int) {
+	*f = found{of: t, match: q.match(t)}
+	if f.match == nil {
+		return
 	}
-	n := int(m.Counts[t.slot])
-	f := found{of: t, match: m, held: n, blocks: float64(n * m.BlockSize / blockSize)}
+	f.held = int(f.match.Counts[t.slot])
+	f.blocks = float64(f.match.inBlocks(f.held, blockSize))
 	if t.rank != nil {
 		f.deepen(t.rank, blockSize)
 	}
-	return f
 }
 
 // deepen adds what the rank holds on further levels. The counts of levels are not
 // of one moment: that of a higher one may be less than of one before.
 func (f *found) deepen(r *rank, blockSize int) {
-	before := f.held * f.match.BlockSize / blockSize
+	before := f.match.inBlocks(f.held, blockSize)
 	f.held = max(f.held, f.match.on(r, len(r.levels)-1))
-	if f.held*f.match.BlockSize/blockSize == before {
+	if f.match.inBlocks(f.held, blockSize) == before {
 		return
 	}
 	before = 0
 	for k := range r.levels {
-		reach := min(f.held, f.match.on(r, k)) * f.match.BlockSize / blockSize
+		reach := f.match.inBlocks(min(f.held, f.match.on(r, k)), blockSize)
 		if reach > before {
 			f.tiers = append(f.tiers, score.TierBlocks{Tier: r.levels[k].Name, Blocks: reach - before, Weight: r.levels[k].Weight})
 			before = reach
 		}
 	}
 	f.blocks = score.TierValue(f.tiers)
+}
+
+// inBlocks is how many whole blocks of another size n of the match's are.
+func (m *Match) inBlocks(n, size int) int {
+	if size == m.BlockSize {
+		return n
+	}
+	return n * m.BlockSize / size
 }
 
 // on is how many blocks a rank holds on one of its levels.

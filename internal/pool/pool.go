@@ -229,7 +229,9 @@ func (p *Pool) choose(dst []score.PodState, q *Query, c Chooser, r *Reservation)
 	e := p.endpoints[chosen]
 	r.book(p, e, p.now())
 	if pods[chosen].Cache.State == score.Known {
-		r.counts(q.best(e, p.cfg.BlockSize))
+		var f found
+		q.best(&f, e, p.cfg.BlockSize)
+		r.counts(&f)
 	}
 	r.sent = e.send(q)
 	return pods, chosen, p.roster
@@ -315,12 +317,13 @@ func (p *Pool) reassign(r *Reservation, to string) (name, address string, moved,
 }
 
 func (p *Pool) appendStates(dst []score.PodState, q *Query) []score.PodState {
+	var f found
 	now, first := p.now(), len(dst)
 	dst = slices.Grow(dst, len(p.endpoints))[:first+len(p.endpoints)]
 	for i, e := range p.endpoints {
 		s := &dst[first+i]
 		e.show(s, now, p.cfg.Limits)
-		f := q.best(e, p.cfg.BlockSize)
+		q.best(&f, e, p.cfg.BlockSize)
 		s.Cache.Value, s.CacheTiers = f.blocks, f.tiers
 		if reason := e.outside(q); s.Excluded == score.Eligible {
 			s.Excluded = reason
