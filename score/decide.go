@@ -166,17 +166,17 @@ func (d *Decision) reset(pods int) {
 // evaluate fills in a pod's factor values, states and exclusion.
 func evaluate(r *PodResult, req *InferenceRequest, p *PodState, w *Weights, maxQueue float64) {
 	depth, known := p.QueueDepth()
-	v0, s0 := cacheMatch(req, p)
-	v1, s1 := loadScore(p, w.MaxUtilization)
-	v2, s2 := queueScore(p, depth, known, maxQueue)
-	v3, s3 := healthScore(p)
-	v4, s4 := adapterMatch(req, p)
-	r.Values = [NumFactors]float64{v0, v1, v2, v3, v4}
-	r.States = [NumFactors]State{s0, s1, s2, s3, s4}
+	v, s := &r.Values, &r.States
+	v[CacheMatch], s[CacheMatch] = cacheMatch(req, p)
+	v[Load], s[Load] = loadScore(p, w.MaxUtilization)
+	v[QueueDepth], s[QueueDepth] = queueScore(p, depth, known, maxQueue)
+	v[Health], s[Health] = healthScore(p)
+	v[AdapterMatch], s[AdapterMatch] = adapterMatch(req, p)
 
 	const missing = 1<<Unknown | 1<<Stale
-	r.WouldScoreKnown = (1<<s0|1<<s1|1<<s2|1<<s3|1<<s4)&missing == 0
-	r.Score, r.Reason = 0, exclusion(p, v3, s3, depth, maxQueue)
+	states := 1<<s[CacheMatch] | 1<<s[Load] | 1<<s[QueueDepth] | 1<<s[Health] | 1<<s[AdapterMatch]
+	r.WouldScoreKnown = states&missing == 0
+	r.Score, r.Reason = 0, exclusion(p, v[Health], s[Health], depth, maxQueue)
 }
 
 // exclusion is why a pod can't win, from its health and queue depth as they were

@@ -15,8 +15,9 @@ type rankKey struct {
 	hasDepth bool
 }
 
-func keyOf(i int, score float64, p *PodState, w *Weights, seed uint64) rankKey {
-	k := rankKey{score: score, pod: i}
+// set makes the key of pod i, in place: a decision makes one for nearly each pod.
+func (k *rankKey) set(i int, score float64, p *PodState, w *Weights, seed uint64) {
+	*k = rankKey{score: score, pod: i}
 	if k.hasLoad = number(p.Utilization); k.hasLoad {
 		k.load = min(p.Utilization.Value/w.MaxUtilization, 1)
 	}
@@ -26,7 +27,6 @@ func keyOf(i int, score float64, p *PodState, w *Weights, seed uint64) rankKey {
 		hash = NameHash(p.Pod, p.Endpoint)
 	}
 	k.mixed = mix64(seed ^ hash)
-	return k
 }
 
 // mix64 is the finalizer of splitmix64 (Steele, Lea, Flood 2014).
@@ -85,7 +85,7 @@ type place struct {
 func (d *Decision) rank(pods []PodState, w *Weights, seed uint64) {
 	t := &d.top
 	t.n = 0
-	best := 0.0
+	best, k := 0.0, rankKey{}
 	for i := range d.Results {
 		r := &d.Results[i]
 		if r.Reason != Eligible {
@@ -100,7 +100,7 @@ func (d *Decision) rank(pods []PodState, w *Weights, seed uint64) {
 		if t.n == OrderLength && r.Score < t.places[OrderLength-1].score {
 			continue
 		}
-		k := keyOf(i, r.Score, &pods[i], w, seed)
+		k.set(i, r.Score, &pods[i], w, seed)
 		t.insert(&k)
 	}
 	for i := range t.n {
@@ -157,7 +157,8 @@ func (d *Decision) FullOrder(pods []PodState, w *Weights, seed uint64) []Rank {
 	keys := make([]rankKey, 0, d.Eligible)
 	for i := range pods {
 		if r := &d.Results[i]; r.Reason == Eligible {
-			keys = append(keys, keyOf(i, r.Score, &pods[i], w, seed&MaxSeed))
+			keys = append(keys, rankKey{})
+			keys[len(keys)-1].set(i, r.Score, &pods[i], w, seed&MaxSeed)
 		}
 	}
 	slices.SortFunc(keys, func(a, b rankKey) int {
