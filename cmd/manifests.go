@@ -90,6 +90,7 @@ func (f *manifestsFlags) register(c *cobra.Command) {
 		fs.BoolVar(&to.Plaintext, "plaintext", false, "no TLS between gateway and picker")
 		fs.BoolVar(&to.AdminAuth, "admin-auth", false, "serve the admin API in the cluster, to callers whose token may")
 		fs.StringVar(&to.ReportTokenSecret, "report-token-secret", "", "`NAME` of a Secret whose key token model servers show with their reports, and replicas to each other")
+		fs.StringVar(&to.TLSSecret, "tls-secret", "", "`NAME` of a Secret with tls.crt and tls.key for the ports that speak TLS; with it reports and replicas do too")
 		fs.StringVar(&to.Monitor, "monitor", d.Monitor, "let the Prometheus operator read the metrics: by `KIND` service or pod, or none")
 		fs.StringVar(&to.PrometheusNamespace, "prometheus-namespace", d.PrometheusNamespace, "`NAME` of the namespace whose pods may read the metrics")
 		fs.BoolVar(&to.RestrictEgress, "restrict-egress", false, "let the picker connect to the model servers, the API server, DNS and other replicas alone")
@@ -148,7 +149,7 @@ func (f *manifestsFlags) run(c *cobra.Command, args []string, s *cli.Streams) er
 
 // read makes the options of the flags and the argument.
 func (f *manifestsFlags) read(flags *pflag.FlagSet, args []string) error {
-	if err := filled(flags, "namespace", "pool", "name", "report-token-secret", "gateway", "gateway-class", "dir"); err != nil {
+	if err := filled(flags, "namespace", "pool", "name", "report-token-secret", "tls-secret", "gateway", "gateway-class", "dir"); err != nil {
 		return err
 	}
 	o := &f.options

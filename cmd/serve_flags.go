@@ -43,7 +43,7 @@ type serveFlags struct {
 	logLevel                           string
 	maxBody, maxBodies                 string
 	tlsCert, tlsKey                    string
-	plaintext                          bool
+	plaintext, reportTLS               bool
 	fallbacks                          int
 	scoresMetadata                     bool
 	preset                             string
@@ -140,5 +140,6 @@ func (f *serveFlags) registerAddresses(fs *pflag.FlagSet) {
 	fs.StringVar(&f.addresses.Report, "report-addr", d.Report, "`HOST:PORT` for status reports of pods (with --pool: :9092); without --sim only with a token")
 	fs.StringVar(&f.reportToken, "report-token", "", "bearer `TOKEN` that reporting pods must show (better: --report-token-file)")
 	fs.StringVar(&f.reportTokenFile, "report-token-file", "", "`FILE` with the bearer token that reporting pods must show")
+	fs.BoolVar(&f.reportTLS, "report-tls", false, "TLS for status reports and between replicas, with the certificate of --tls-cert")
 	fs.StringVar(&f.addrFile, "addr-file", "", "write the real addresses to this `FILE` as JSON, when ready")
 }

@@ -32,7 +32,7 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, log 
 	o := &serve.Options{
 		Config: cfg, Custom: p.custom, Scorers: p.scorers, EndpointsFile: f.endpointsFile, RecordDir: f.recordDir,
 		AllowWrite: f.allowWrite, AddrFile: f.addrFile, Linger: f.drain, Drain: f.drain, ReportToken: f.reportToken, Level: new(slog.LevelVar),
-		TLS: serve.TLS{CertFile: f.tlsCert, KeyFile: f.tlsKey, Plaintext: f.plaintext},
+		TLS: serve.TLS{CertFile: f.tlsCert, KeyFile: f.tlsKey, Plaintext: f.plaintext, Reports: f.reportTLS},
 	}
 	var err error
 	problems := []error{f.checkCombination(c.Flags()), filled(c.Flags(), "replica", "peers", "leader-elect"), f.replica.check(), f.checkExtproc(c.Flags(), cfg.Addresses.Extproc)}
@@ -96,8 +96,9 @@ func (f *serveFlags) checkExtproc(flags *pflag.FlagSet, address string) error {
 	if err := filled(flags, "tls-cert", "tls-key"); err != nil {
 		return err
 	}
+	elsewhere := f.adminAuth || f.reportTLS // TLS is spoken at other ports too
 	switch {
-	case f.plaintext && f.tlsCert+f.tlsKey != "":
+	case f.plaintext && f.tlsCert+f.tlsKey != "" && !elsewhere:
 		return errors.New("--plaintext and --tls-cert or --tls-key contradict each other: give one of them")
 	case f.tlsCert != "" && f.tlsKey == "":
 		return errors.New("--tls-cert needs --tls-key FILE")
@@ -107,7 +108,7 @@ func (f *serveFlags) checkExtproc(flags *pflag.FlagSet, address string) error {
 		return nil
 	}
 	for _, name := range []string{"tls-cert", "plaintext", "fallbacks", "scores-metadata"} {
-		if flags.Changed(name) {
+		if flags.Changed(name) && (name != "tls-cert" || !elsewhere) {
 			return fmt.Errorf("--%s needs ext_proc, which has no address: give --extproc-addr HOST:PORT", name)
 		}
 	}
@@ -146,6 +147,8 @@ func (f *serveFlags) needs(flag string) string {
 		return "--sim-load RATE or --sim-load FILE"
 	case strings.HasPrefix(flag, "sim-") && f.sim == 0:
 		return "--sim N"
+	case flag == "report-tls" && f.reportTokenFile == "" && f.reportToken == "":
+		return "--report-token-file FILE"
 	case (flag == "sim-events-as" || flag == "sim-event-loss" || flag == "sim-event-replay") && !f.simEvents:
 		return "--sim-events"
 	}
@@ -165,6 +168,8 @@ func (f *serveFlags) checkSim() error {
 		return fmt.Errorf("--sim-max-adapters: must be at least 1, got %d", f.simMaxAdapters)
 	case !(f.simEventLoss >= 0 && f.simEventLoss <= 1):
 		return fmt.Errorf("--sim-event-loss: must be between 0 and 1, got %v", f.simEventLoss)
+	case f.reportTLS:
+		return errors.New("--report-tls: simulated pods report without TLS: leave it out with --sim")
 	case f.simSpot < 0 || f.simSpot > f.sim:
 		return fmt.Errorf("--sim-spot: must be between 0 and the %d pods of --sim, got %d", f.sim, f.simSpot)
 	}

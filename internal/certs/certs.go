@@ -1,20 +1,23 @@
-// Package certs is the TLS certificate of a gRPC listener: read from a pair of
+// Package certs is the TLS certificate of the picker's listeners: read from a pair of
 // files and followed as they change, or made at the start.
 //
 // The one idea: a listener always has a good certificate. The pair in force is
 // replaced by the next good one and by nothing else, so files that are missing or
 // half-written for a moment change nothing.
 //
-// It asks no authority for certificates and checks none of clients.
+// It asks no authority for certificates and checks none of clients. What replicas show
+// each other is compared with their own.
 package certs
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -70,5 +73,22 @@ func Config(current func() *tls.Certificate) *tls.Config {
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return current(), nil },
+	}
+}
+
+// Pinned is how a client speaks TLS with servers that have the same key as the
+// certificate that current returns: other replicas, which get it from the same place.
+// Names, dates and authorities don't matter then.
+func Pinned(current func() *tls.Certificate) *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"http/1.1"},
+		InsecureSkipVerify: true, // VerifyConnection verifies
+		VerifyConnection: func(c tls.ConnectionState) error {
+			if len(c.PeerCertificates) == 0 || !bytes.Equal(c.PeerCertificates[0].RawSubjectPublicKeyInfo, current().Leaf.RawSubjectPublicKeyInfo) {
+				return errors.New("its certificate is not of the key in --tls-key: give all replicas the same files")
+			}
+			return nil
+		},
 	}
 }

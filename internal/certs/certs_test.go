@@ -111,6 +111,43 @@ func TestOldTLSIsRefused(t *testing.T) {
 	}
 }
 
+// A replica knows another by the key that both have, whatever the certificate says.
+func TestPinned(t *testing.T) {
+	pair := func(cert, key []byte) *tls.Certificate {
+		t.Helper()
+		c, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &c
+	}
+	cert, key := made(t, "a", time.Now().Add(time.Hour))
+	own := pair(cert, key)
+	renewed := &x509.Certificate{Subject: pkix.Name{CommonName: "b"}, NotAfter: time.Now().Add(-time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, renewed, renewed, own.Leaf.PublicKey, own.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		shown *tls.Certificate
+		ok    bool
+	}{
+		"the same":                     {own, true},
+		"of the same key, and expired": {&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: own.PrivateKey}, true},
+		"of another key":               {pair(made(t, "a", time.Now().Add(time.Hour))), false},
+	} {
+		_, err := shaken(t, Config(func() *tls.Certificate { return tt.shown }), withoutALPN(Pinned(func() *tls.Certificate { return own })))
+		if (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "give all replicas the same files") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func withoutALPN(c *tls.Config) *tls.Config {
+	c.NextProtos = nil
+	return c
+}
+
 func TestOpenNamesTheFileAndWhatToDo(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	cert, key := made(t, "a", later)

@@ -34,6 +34,7 @@ var installs = map[string]*Options{
 		o.Replicas, o.ReportTokenSecret, o.Monitor, o.PrometheusNamespace = 3, "chat-reports", "service", "observability"
 		o.TargetPorts, o.Preset, o.Memory = []int{8000, 8001}, "rag", "1500Mi"
 		o.Selector = map[string]string{"app": "vllm", "example.com/tier": ""}
+		o.TLSSecret = "chat-tls"
 	}),
 	"standby": chat(func(o *Options) {
 		o.Replicas, o.LeaderElect, o.AdminAuth, o.Monitor, o.Plaintext = 2, true, true, "pod", true

@@ -25,6 +25,7 @@ type Options struct {
 	AdminAuth         bool
 	Plaintext         bool
 	ReportTokenSecret string // "" for no reports and no exchange between replicas
+	TLSSecret         string // "" for certificates that are made at the start, and no TLS for reports
 
 	Gateway      string // [NAMESPACE/]NAME of an HTTPRoute's parent; "" for no HTTPRoute
 	GatewayClass string // one of GatewayClasses, makes the Gateway too; "" for none

@@ -95,11 +95,12 @@ func when(condition, then schema) schema {
 
 // rules are those that [Options.Validate] has about several values.
 func (o *Options) rules() []schema {
-	empty, something := schema{"const": ""}, schema{"minLength": 1}
+	empty, something, no := schema{"const": ""}, schema{"minLength": 1}, schema{"const": false}
 	rules := []schema{
 		when(schema{"name": empty}, schema{"pool": named(serviceDNS, maxName-len("-epp"))}),
-		when(schema{"gatewayClass": schema{"const": "kgateway"}}, schema{"plaintext": schema{"const": false}}),
+		when(schema{"gatewayClass": schema{"const": "kgateway"}}, schema{"plaintext": no}),
 		when(schema{"gatewayNamespace": something}, schema{"gatewayClass": empty, "gateway": something}),
+		when(schema{"tlsSecret": something, "adminAuth": no, "reportTokenSecret": empty}, schema{"plaintext": no}),
 	}
 	if o.keeps("NetworkPolicy") {
 		selected := schema{"selector": schema{"minProperties": 1}}

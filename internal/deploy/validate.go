@@ -58,7 +58,7 @@ func (o *Options) Validate() error {
 		match("image", o.Image, image, "an image, such as ghcr.io/eppctl/eppctl:1.2.3"),
 		match("cpu", o.CPU, cpu, "an amount of processors, such as 500m or 2"),
 		match("memory", o.Memory, memory, "an amount of memory from 256Mi on, such as 2Gi or 1500Mi"),
-		o.checkSecret(),
+		o.checkSecrets(),
 		o.checkGateway(),
 		oneOf("monitor", o.Monitor, Monitors),
 		match("prometheus-namespace", o.PrometheusNamespace, label, "a name of a namespace, such as monitoring"),
@@ -145,11 +145,18 @@ func (o *Options) checkPorts() error {
 	return errors.Join(problems...)
 }
 
-func (o *Options) checkSecret() error {
-	if o.ReportTokenSecret == "" {
-		return nil
+func (o *Options) checkSecrets() error {
+	var problems []error
+	if o.ReportTokenSecret != "" {
+		problems = append(problems, checkSubdomain("report-token-secret", o.ReportTokenSecret))
 	}
-	return checkSubdomain("report-token-secret", o.ReportTokenSecret)
+	if o.TLSSecret != "" {
+		problems = append(problems, checkSubdomain("tls-secret", o.TLSSecret))
+		if o.Plaintext && !o.AdminAuth && o.ReportTokenSecret == "" {
+			problems = append(problems, errors.New("--tls-secret: nothing speaks TLS: leave out --plaintext, or give --report-token-secret or --admin-auth"))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 func checkSubdomain(flag, name string) error {

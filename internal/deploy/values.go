@@ -56,6 +56,7 @@ func (o *Options) pickerValues() []value {
 		{"plaintext", "No TLS between gateway and picker.", o.Plaintext, boolean()},
 		{"adminAuth", "Serve the admin API in the cluster, to callers whose token may.", o.AdminAuth, boolean()},
 		{"reportTokenSecret", "A Secret whose key \"token\" model servers show with their reports, and replicas to each\nother; empty for neither.", o.ReportTokenSecret, optional(subdomain, maxSubdomain)},
+		{"tlsSecret", "A Secret with a certificate and its key (tls.crt, tls.key) for all ports that speak TLS, and with\nit the one for reports does; empty for certificates that are made at each start.", o.TLSSecret, optional(subdomain, maxSubdomain)},
 		{"monitor", "Let the Prometheus operator read the metrics: service, pod or none.", o.Monitor, enum(Monitors...)},
 		{"prometheusNamespace", "The namespace whose pods may read the metrics.", o.PrometheusNamespace, named(label, maxLabel)},
 		{"restrictEgress", "Let the picker connect to the model servers, the API server, DNS and other replicas alone.", o.RestrictEgress, boolean()},

@@ -17,6 +17,8 @@
 // open how many of these have not begun to be answered. A line without bookings says
 // that the replica lives; one comes every second.
 //
+// With TLS replicas know each other by a certificate that all of them have.
+//
 // What of this the engine's own figures can't show yet is for internal/pool to find
 // out, which knows when those were taken. The package does not elect anybody, and what
 // a replica tells is not passed on to a third.

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,7 +42,9 @@ type Config struct {
 	// HOST may be a name with many addresses. This one's may be among them.
 	Addresses []string
 	// Token is the bearer token that all replicas know.
-	Token  string
+	Token string
+	// TLS says how the others are known; nil = no TLS is spoken with them.
+	TLS    *tls.Config
 	Logger *slog.Logger
 
 	// Of tests; 0 and nil = the usual.
@@ -99,6 +102,7 @@ func New(cfg Config) (*Exchange, error) {
 	x.client = &http.Client{
 		Transport: &http.Transport{ // no proxy: replicas are neighbours
 			DialContext: cfg.dial, ResponseHeaderTimeout: cfg.silence,
+			TLSClientConfig: cfg.TLS, TLSHandshakeTimeout: cfg.silence,
 			DisableKeepAlives: true, DisableCompression: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

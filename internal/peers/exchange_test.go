@@ -2,6 +2,7 @@ package peers
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/certs"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 )
@@ -241,6 +243,49 @@ func TestEndpointsThatAreNotKnown(t *testing.T) {
 		a.leave()
 		b.leave()
 	})
+}
+
+// With TLS replicas know each other by their certificate, and show nobody else the token.
+func TestReplicasSpeakTLS(t *testing.T) {
+	own, err := certs.SelfSigned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	another, err := certs.SelfSigned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		shown *tls.Certificate // by the other one; nil = it speaks no TLS
+		peers int
+		log   string
+	}{
+		"both":                {own, 1, "another replica tells of its requests"},
+		"another certificate": {another, 0, "give all replicas the same files"},
+		"one alone":           {nil, 0, "server gave HTTP response to HTTPS client"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWires()
+				var log bytes.Buffer
+				a, b := newReplica(t, 4, 1), newReplica(t, 4, 2)
+				a.tls = tt.shown
+				a.join(t, w, "10.0.0.1:9092", nil)
+				b.join(t, w, "10.0.0.2:9092", func(c *Config) {
+					c.TLS, c.Logger = certs.Pinned(func() *tls.Certificate { return own }), slog.New(slog.NewTextHandler(&log, nil))
+				}, "10.0.0.1:9092")
+				k := a.pick(t)
+				time.Sleep(time.Second)
+				expect(t, "soon", b, 0, tt.peers)
+				finish(k)
+				a.leave()
+				b.leave()
+				if text := log.String(); !strings.Contains(text, tt.log) || strings.Contains(text, token) {
+					t.Errorf("the log: %s", text)
+				}
+			})
+		})
+	}
 }
 
 func TestOnlySoManyReplicas(t *testing.T) {

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/eppctl/eppctl/internal/certs"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/engine"
 	"github.com/eppctl/eppctl/internal/picker"
@@ -121,6 +123,7 @@ type replica struct {
 	pool *pool.Pool
 	*Exchange
 	server *http.Server
+	tls    *tls.Certificate // it shows; nil = it speaks no TLS
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -223,7 +226,10 @@ func (r *replica) join(t *testing.T, w *wires, own string, change func(*Config),
 	r.server = &http.Server{Handler: mux}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
-	listener := w.listen(own)
+	var listener net.Listener = w.listen(own)
+	if r.tls != nil {
+		listener = tls.NewListener(listener, certs.Config(func() *tls.Certificate { return r.tls }))
+	}
 	r.done.Go(func() { _ = r.server.Serve(listener) })
 	r.done.Go(func() { _ = r.Run(ctx) })
 }

@@ -199,7 +199,7 @@ func causeOf(ctx context.Context, err error) error {
 
 // ask asks for the stream.
 func (l *listener) ask(ctx context.Context) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.address+Path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -224,6 +224,14 @@ func (l *listener) ask(ctx context.Context) (*http.Response, error) {
 // Path is where the stream is.
 const Path = "/v1/peers"
 
+func (l *listener) url() string {
+	scheme := "http"
+	if l.cfg.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + l.address + Path
+}
+
 // claim makes the listener the one that listens to an instance.
 func (l *listener) claim(instance string) bool {
 	l.mu.Lock()
@@ -246,7 +254,7 @@ func (l *listener) complain(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	text := strings.TrimPrefix(err.Error(), `Get "http://`+l.address+Path+`": `)
+	text := strings.TrimPrefix(err.Error(), `Get "`+l.url()+`": `)
 	if text != l.problem {
 		l.problem = text
 		l.cfg.Logger.Warn("another replica is not heard", slog.String("replica", l.replica), slog.String("address", l.address), slog.String("error", text))

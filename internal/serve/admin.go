@@ -36,7 +36,7 @@ func (s *Server) effective() any {
 	out := map[string]any{
 		"config": c, "policy": s.opts.Policy.String(), "recordDir": s.opts.RecordDir, "recordMemoryBytes": s.opts.RecordMemory,
 		"timeScale": s.clock.Scale(), "allowWrite": s.opts.AllowWrite, "drainSeconds": s.opts.Drain.Seconds(),
-		"extprocTLS": s.tlsMode(), "adminAuth": s.opts.Access != nil, "maxBodyBytes": s.opts.MaxBody, "maxBodiesBytes": s.opts.MaxBodies,
+		"extprocTLS": s.tlsMode(), "reportTLS": s.opts.TLS.Reports, "adminAuth": s.opts.Access != nil, "maxBodyBytes": s.opts.MaxBody, "maxBodiesBytes": s.opts.MaxBodies,
 	}
 	if s.kube != nil {
 		out["kube"] = s.kube.shown()

@@ -241,7 +241,11 @@ func (s *Server) buildServers() error {
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", s.metrics.Handler(s.log))
 	s.add("gateway", s.gateway.Server(), s.listeners.gateway)
-	s.add("reports", s.plainServer(s.reportsHandler()), s.listeners.report)
+	reports, err := s.reportsServer()
+	if err != nil {
+		return err
+	}
+	s.add("reports", reports, s.listeners.report)
 	admin, err := s.adminServer()
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ type Options struct {
 
 	MaxBody   int64 // bytes of the largest request body
 	MaxBodies int64 // bytes of all bodies in flight, of the gateway and of ext_proc each
-	TLS       TLS   // of ext_proc
+	TLS       TLS
 	// Access says who may use the admin API, which is spoken over TLS then; nil =
 	// everybody who can reach it.
 	Access admin.Access
@@ -58,11 +58,14 @@ type Options struct {
 	Ready func(Addresses)
 }
 
-// TLS says how ext_proc is spoken, and with which certificate the admin API; the zero
-// value is TLS with a certificate that is made at the start.
+// TLS says where TLS is spoken, and with which certificate; the zero value is ext_proc
+// alone, with one that is made at the start.
 type TLS struct {
 	CertFile, KeyFile string // in PEM form, followed
-	Plaintext         bool   // no TLS
+	Plaintext         bool   // no TLS with ext_proc
+	// Reports: TLS at the port for reports. With Peers it takes a CertFile, the same for
+	// all: so they know each other.
+	Reports bool
 }
 
 // Sim describes the simulated fleet.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/eppctl/eppctl/internal/certs"
 	"github.com/eppctl/eppctl/internal/peers"
 	"github.com/eppctl/eppctl/internal/report"
 )
@@ -17,9 +18,18 @@ func (s *Server) buildPeers() (err error) {
 	if s.listeners.report == nil {
 		return errors.New("--peers: other replicas ask at the address for reports, and there is none: give --report-addr")
 	}
-	s.peers, err = peers.New(peers.Config{
-		Pool: s.pool, Replica: s.opts.Replica, Addresses: s.opts.Peers, Token: s.opts.ReportToken, Logger: s.log,
-	})
+	cfg := peers.Config{Pool: s.pool, Replica: s.opts.Replica, Addresses: s.opts.Peers, Token: s.opts.ReportToken, Logger: s.log}
+	if s.opts.TLS.Reports {
+		if s.opts.TLS.CertFile == "" {
+			return errors.New("--peers: with --report-tls replicas know each other by their certificate: give all of them the same --tls-cert and --tls-key")
+		}
+		current, err := s.certificate()
+		if err != nil {
+			return err
+		}
+		cfg.TLS = certs.Pinned(current)
+	}
+	s.peers, err = peers.New(cfg)
 	if err != nil {
 		return fmt.Errorf("--peers: %w", err)
 	}
@@ -32,6 +42,15 @@ func (s *Server) buildPeers() (err error) {
 		{"epp_peers", "Other replicas whose addresses are known.", func(p *peers.Stats) float64 { return float64(p.Wanted) }},
 		{"epp_peers_connected", "Of these, those that tell of their requests.", func(p *peers.Stats) float64 { return float64(p.Connected) }},
 	})
+}
+
+// reportsServer serves reports and other replicas, over TLS if that is wanted.
+func (s *Server) reportsServer() (*http.Server, error) {
+	server := s.plainServer(s.reportsHandler())
+	if !s.opts.TLS.Reports || s.listeners.report == nil {
+		return server, nil
+	}
+	return server, s.encrypt(server, "reports", "epp_report_handshake_failures_total")
 }
 
 // reportsHandler takes reports of pods, and tells other replicas.

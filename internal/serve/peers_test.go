@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -167,5 +169,60 @@ func TestPeersAskForAToken(t *testing.T) {
 		if res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("with the token %q: %s", token, res.Status)
 		}
+	}
+}
+
+// With TLS at the port for reports replicas hear each other as without it, a pod reports
+// over it, and who speaks none is refused and counted.
+func TestReportsAndReplicasOverTLS(t *testing.T) {
+	fleet := start(t, serveOptions(1))
+	var pair TLS
+	pair.CertFile, pair.KeyFile = newPair(t, t.TempDir(), "epp.test")
+	pair.Reports = true
+	addresses := freeAddresses(t, 2)
+	var all []*rig
+	for i, address := range addresses {
+		opts := serveOptions(0)
+		for _, p := range fleet.fleet.Pods() {
+			opts.Endpoints = append(opts.Endpoints, pool.Member{Name: p.Name, Address: p.Address, URL: p.URL})
+		}
+		opts.TLS, opts.Config.Addresses.Report = pair, address
+		opts.ReportToken, opts.Replica, opts.Peers = "a token of all", fmt.Sprint("epp-", i), addresses
+		all = append(all, start(t, opts))
+	}
+	for _, r := range all {
+		r.until("both hear each other", func() bool { return r.ours("epp_peers_connected") == "1" && r.ours("epp_peers") == "1" })
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	for scheme, want := range map[string]string{
+		"https": "want the pod's name", // the handler's answer to a report that is none
+		"http":  "Client sent an HTTP request to an HTTPS server",
+	} {
+		url := scheme + "://" + addresses[0] + "/v1/reports"
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer a token of all")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %s %s, %v", url, resp.Status, text, err)
+		}
+	}
+	all[0].until("who speaks no TLS is counted", func() bool { return all[0].ours("epp_report_handshake_failures_total") != "0" })
+}
+
+func TestReplicasNeedACertificateOfTheirs(t *testing.T) {
+	opts := serveOptions(1)
+	opts.TLS.Reports, opts.ReportToken, opts.Peers = true, "a token of all", []string{"127.0.0.1:1"}
+	opts.Config.Addresses.Report = "127.0.0.1:0"
+	if _, err := New(opts); err == nil || !strings.Contains(err.Error(), "give all of them the same --tls-cert and --tls-key") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -132,12 +132,20 @@ func TestHelmRefusesWhatTheCommandRefuses(t *testing.T) {
 			"_": func(o *deploy.Options) { o.ReportTokenSecret = "a_b" }, "long": func(o *deploy.Options) { o.ReportTokenSecret = long },
 			"good": func(o *deploy.Options) { o.ReportTokenSecret = "reports.chat" },
 		},
+		"tlsSecret": {
+			"_": func(o *deploy.Options) { o.TLSSecret = "a_b" }, "good": func(o *deploy.Options) { o.TLSSecret = "tls" },
+		},
 		"gateway": {
 			"elsewhere":      func(o *deploy.Options) { o.Gateway = "gateways/public" },
 			"without a name": func(o *deploy.Options) { o.Gateway = "gateways/" }, "made away": func(o *deploy.Options) { o.Gateway, o.GatewayClass = "gateways/public", "istio" },
 			"an unknown class": func(o *deploy.Options) { o.GatewayClass = "nginx" }, "a class": func(o *deploy.Options) { o.GatewayClass = "gke" },
 		},
-		"plaintext":           {"kgateway": func(o *deploy.Options) { o.GatewayClass, o.Plaintext = "kgateway", true }},
+		"plaintext": {
+			"nothing for the Secret":   func(o *deploy.Options) { o.TLSSecret, o.Plaintext = "tls", true },
+			"the Secret for reports":   func(o *deploy.Options) { o.TLSSecret, o.Plaintext, o.ReportTokenSecret = "tls", true, "s" },
+			"the Secret for the admin": func(o *deploy.Options) { o.TLSSecret, o.Plaintext, o.AdminAuth = "tls", true, true },
+			"kgateway":                 func(o *deploy.Options) { o.GatewayClass, o.Plaintext = "kgateway", true },
+		},
 		"monitor":             {"node": func(o *deploy.Options) { o.Monitor = "node" }, "pod": func(o *deploy.Options) { o.Monitor = "pod" }},
 		"prometheusNamespace": {"none": func(o *deploy.Options) { o.PrometheusNamespace = "" }, "capitals": func(o *deploy.Options) { o.PrometheusNamespace = "A" }},
 	} {
@@ -256,7 +264,7 @@ func TestAPIServerTakesAllValues(t *testing.T) {
 func TestNotesTellTheNextCommands(t *testing.T) {
 	for i, wants := range map[int][]string{
 		0: {"kubectl wait -n inference deployment/chat-epp --for=condition=Available\n", "eppctl top --pool chat -n inference\n", "No route leads to the pool yet"},
-		1: {"kubectl create secret generic -n inference reports --from-literal=token="},
+		1: {"kubectl create secret generic -n inference reports --from-literal=token=", "kubectl create secret tls -n inference tls --cert"},
 		2: {"kubectl get -n inference lease/chat-epp\n", "--admin-token-file"},
 		7: {"kubectl get -n inference gateway/inference-gateway -o jsonpath="},
 	} {

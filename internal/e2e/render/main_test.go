@@ -48,7 +48,7 @@ type install struct {
 var installs = []install{
 	{"small", []string{"chat", "-l", "app=vllm"}},
 	{"replicas", []string{
-		"chat", "-l", "app=vllm,example.com/tier=", "--replicas", "3", "--report-token-secret", "reports",
+		"chat", "-l", "app=vllm,example.com/tier=", "--replicas", "3", "--report-token-secret", "reports", "--tls-secret", "tls",
 		"--target-port", "8000,8001", "--preset", "rag", "--monitor", "service", "--prometheus-namespace", "observability",
 		"--cpu", "0.5", "--memory", "3Gi", "--image", "registry.example:5000/eppctl@sha256:" + strings.Repeat("0a", 32),
 	}},

@@ -26,6 +26,10 @@ app.kubernetes.io/instance: {{ include "eppctl.name" . | toYaml }}
 {{ default "inference-gateway" .Values.gateway }}
 {{- end }}
 
+{{- define "eppctl.reports" -}}
+{{ if .Values.tlsSecret }}https-reports{{ else }}http-reports{{ end }}
+{{- end }}
+
 {{- define "eppctl.peers" -}}
 {{- if and .Values.reportTokenSecret (gt (int .Values.replicas) 1) (not .Values.leaderElect) -}}
 true
