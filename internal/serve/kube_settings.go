@@ -44,10 +44,14 @@ const deniedFor = 5 * time.Second
 // if that is one that is known.
 func (k *Kube) AwaitSettings(ctx context.Context, address string, log *slog.Logger) error {
 	defer serveLiveness(address)()
+	return k.awaitSettings(ctx, k.ReadSettings, log)
+}
+
+func (k *Kube) awaitSettings(ctx context.Context, read func(context.Context) error, log *slog.Logger) error {
 	said, pause, wall := time.Time{}, time.Duration(0), clock.Wall{}
 	var since time.Time // it is refused
 	for {
-		err := k.ReadSettings(ctx)
+		err := read(ctx)
 		if _, missing := errors.AsType[*MissingSettingsError](err); err == nil || missing || ctx.Err() != nil {
 			return err
 		}
