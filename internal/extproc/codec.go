@@ -39,11 +39,19 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal implements [encoding.CodecV2].
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	m, ok := v.(proto.Message)
-	if !ok || data.Len() <= smallBuffers {
+	in, isIncoming := v.(*incoming)
+	m, isMessage := v.(proto.Message)
+	pool := mem.DefaultBufferPool()
+	switch {
+	case data.Len() > smallBuffers && isMessage:
+		pool = buffers
+	case !isIncoming:
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	b := data.MaterializeToBuffer(buffers)
+	b := data.MaterializeToBuffer(pool)
 	defer b.Free()
+	if isIncoming {
+		return in.read(b.ReadOnlyData())
+	}
 	return proto.Unmarshal(b.ReadOnlyData(), m)
 }

@@ -33,7 +33,7 @@ const (
 type exchange struct {
 	server *Server
 	stream extproc.ExternalProcessor_ProcessServer
-	in     extproc.ProcessingRequest
+	in     incoming
 	out    replies
 	send   sync.Mutex // of the stream, over and the head's ID: the timer may answer too
 	over   bool       // an error was the answer; nothing may follow it

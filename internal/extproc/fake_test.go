@@ -31,12 +31,12 @@ func (f *fakeStream) SetTrailer(grpcmetadata.MD)       {}
 func (f *fakeStream) Send(m *reply) error              { return f.SendMsg(m) }
 
 func (f *fakeStream) Recv() (*message, error) {
-	m := new(message)
-	return m, f.RecvMsg(m)
+	m := new(incoming)
+	return &m.ProcessingRequest, f.RecvMsg(m)
 }
 
 func (f *fakeStream) RecvMsg(into any) error {
-	to := into.(*message)
+	to := &into.(*incoming).ProcessingRequest
 	f.kept = f.kept || to.GetRequest() != nil
 	if f.shallow != nil {
 		m, err := f.shallow()

@@ -33,12 +33,12 @@ type head struct {
 	restricted bool     // it named some, or none
 }
 
-// text is a header's value: Envoy sends it raw.
+// text is a header's value, without the memory of the others: Envoy sends it raw.
 func text(v *core.HeaderValue) string {
 	if raw := v.GetRawValue(); len(raw) > 0 {
 		return string(raw)
 	}
-	return v.GetValue()
+	return strings.Clone(v.GetValue())
 }
 
 // read takes in the headers of a request, within the limits.
@@ -70,7 +70,7 @@ func (h *head) read(m *core.HeaderMap, cfg *Config) error {
 
 func (h *head) other(key string, v *core.HeaderValue, cfg *Config) {
 	if isSteering(key) {
-		h.remove = append(h.remove, key)
+		h.remove = append(h.remove, strings.Clone(key))
 	}
 	switch {
 	case key == steering.Model, key == steering.OldModel && h.model == "":

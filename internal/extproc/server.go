@@ -154,7 +154,7 @@ func (s *Server) Process(stream extproc.ExternalProcessor_ProcessServer) (err er
 		if err := stream.RecvMsg(&x.in); err != nil {
 			return x.closed(err)
 		}
-		err := x.take(&x.in)
+		err := x.take(&x.in.ProcessingRequest)
 		x.in.Reset() // while the next one is waited for, the body in it counts no more
 		x.answer.aborted = err != nil
 		if errors.Is(err, errSend) {
