@@ -3,9 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,6 +26,7 @@ type manifestsFlags struct {
 	options     deploy.Options
 	selector    string
 	format, dir string
+	overwrite   bool
 }
 
 // The formats of manifests.
@@ -101,7 +99,8 @@ func (f *manifestsFlags) register(c *cobra.Command) {
 	})
 	flagGroup(c, "Output", func(fs *pflag.FlagSet) {
 		fs.StringVar(&f.format, "format", formatYAML, "`FORM` is yaml, kustomize for a base, or helm for a chart")
-		fs.StringVar(&f.dir, "dir", "", "write files into this `DIR`")
+		fs.StringVar(&f.dir, "dir", "", "write files into this `DIR`, which is new or empty")
+		fs.BoolVar(&f.overwrite, "overwrite", false, "replace files of the same names in a --dir that has some")
 		fs.StringSliceVar(&to.Only, "only", nil, "only objects of this `KIND` (repeatable)")
 		fs.StringSliceVar(&to.Skip, "skip", nil, "no objects of this `KIND` (repeatable)")
 	})
@@ -180,6 +179,12 @@ func (f *manifestsFlags) read(flags *pflag.FlagSet, args []string) error {
 	default:
 		problems = append(problems, fmt.Errorf("--format: there is no %q, only yaml, kustomize and helm", f.format))
 	}
+	switch {
+	case f.dir != "":
+		problems = append(problems, checkDir(f.dir, f.overwrite))
+	case f.overwrite:
+		problems = append(problems, errors.New("--overwrite: nothing is written into files; give a directory for them with --dir"))
+	}
 	return errors.Join(append(problems, o.Validate())...)
 }
 
@@ -222,34 +227,4 @@ func (f *manifestsFlags) installed() string {
 		return shell.Line("helm", "install", "-n", f.options.Namespace, f.options.Pool, f.dir)
 	}
 	return shell.Line("kubectl", "apply", "-f", f.dir)
-}
-
-func writeFiles(dir string, files []deploy.File) error {
-	for _, file := range files {
-		path := filepath.Join(dir, filepath.FromSlash(file.Name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("--dir: %w", err)
-		}
-		if err := os.WriteFile(path, []byte(file.Text), 0o644); err != nil {
-			return fmt.Errorf("--dir: %w", err)
-		}
-	}
-	return nil
-}
-
-// strangers are YAML files where files were written that are none of them: of a run
-// with other options they would be installed too.
-func strangers(dir string, files []deploy.File) []string {
-	var found []string
-	for _, below := range []string{".", "templates"} {
-		paths, _ := filepath.Glob(filepath.Join(dir, below, "*.yaml")) // fails only for a bad pattern
-		for _, path := range paths {
-			name, err := filepath.Rel(dir, path)
-			isName := func(f deploy.File) bool { return f.Name == filepath.ToSlash(name) }
-			if err == nil && !slices.ContainsFunc(files, isName) {
-				found = append(found, path)
-			}
-		}
-	}
-	return found
 }

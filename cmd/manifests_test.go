@@ -15,9 +15,11 @@ import (
 // settings in the ConfigMap.
 func TestManifestsStartServe(t *testing.T) {
 	for name, change := range map[string]func(*deploy.Options){
-		"small":    func(o *deploy.Options) { o.Plaintext = true },
-		"standby":  func(o *deploy.Options) { o.Replicas, o.LeaderElect, o.AdminAuth = 2, true, true },
-		"replicas": func(o *deploy.Options) { o.Replicas, o.ReportTokenSecret, o.TLSSecret, o.Preset = 3, "reports", "tls", "rag" },
+		"small":   func(o *deploy.Options) { o.Plaintext = true },
+		"standby": func(o *deploy.Options) { o.Replicas, o.LeaderElect, o.AdminAuth = 2, true, true },
+		"replicas": func(o *deploy.Options) {
+			o.Replicas, o.ReportTokenSecret, o.TLSSecret, o.Preset = 3, "reports", "tls", "rag"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := deploy.Default()
