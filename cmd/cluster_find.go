@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"slices"
@@ -133,6 +134,9 @@ func (f *clusterFlags) connect() (*kube.Cluster, error) {
 	if names, listed := kube.Contexts(set.Kubeconfig); listed == nil && set.Context != "" && !slices.Contains(names, set.Context) {
 		return nil, cli.WithHint(fmt.Errorf("--context: there is no context %q", set.Context), cli.ExitUsage, "there are "+strings.Join(names, ", "))
 	}
+	if missing, ok := errors.AsType[*fs.PathError](err); ok && missing.Path == set.Kubeconfig {
+		return nil, cli.WithHint(err, cli.ExitUsage, "give --kubeconfig as the path of a file, or leave it out for $KUBECONFIG or ~/.kube/config")
+	}
 	return nil, cli.WithHint(err, cli.ExitUsage, "see: kubectl config view")
 }
 
@@ -146,7 +150,7 @@ func stepError(err error) error {
 	case kube.Missing:
 		return cli.WithHint(e, cli.ExitNotFound, e.Hint)
 	case kube.Closed:
-		return cli.WithHint(e, cli.ExitUnreachable, "is it eppctl, with its admin API on (--admin-addr 127.0.0.1:9091)?\n"+e.Hint)
+		return cli.WithHint(e, cli.ExitUnreachable, "eppctl's admin API is at --admin-addr (9091), its metrics and those of llm-d's picker at 9090; it may be starting\n"+e.Hint)
 	case kube.Unreachable:
 		return cli.WithHint(e, cli.ExitUnreachable, e.Hint)
 	case kube.Forbidden, kube.Unfit:
@@ -244,11 +248,17 @@ func metricsAddress(pod kube.PickerPod) string {
 
 // client is of the admin API at a host that is like a pod.
 func (r *replicas) client(host string, like kube.PickerPod) (*admin.Client, error) {
-	opts, base := admin.ClientOptions{Transport: r.transport}, address(host, like.AdminPort)
+	opts, base := admin.ClientOptions{Transport: r.transport, Hint: r.wayOn(like)}, address(host, like.AdminPort)
 	if like.AdminAuth {
 		opts.Token, base = r.token, strings.Replace(base, "http:", "https:", 1)
 	}
 	return admin.NewClient(base, opts)
+}
+
+// wayOn says what to try where a pod does not answer as a picker.
+func (r *replicas) wayOn(pod kube.PickerPod) string {
+	return fmt.Sprintf("is port %d that of its admin API (--admin-addr)? See: %s", pod.AdminPort,
+		r.cluster.Kubectl("logs", pod.Name, "-n", r.pool.Namespace, "-c", pod.Container))
 }
 
 // clients are of the admin APIs of all replicas that run.

@@ -37,12 +37,11 @@ func (r *replicas) openLogs(ctx context.Context, opts source.Options) (*logSourc
 	l := &logSource{replicas: r, opts: opts}
 	var texts []source.Text
 	var names []string
-	var failed error
+	var failed []error
 	for _, pod := range slices.Backward(r.picker.Pods) { // the best is the newest, probably
 		log, err := r.log(ctx, pod, kube.LogOptions{})
 		if err != nil {
-			failed = err
-			opts.Warn(err.Error())
+			failed = append(failed, err)
 			continue
 		}
 		if pod.Restarted {
@@ -54,7 +53,10 @@ func (r *replicas) openLogs(ctx context.Context, opts source.Options) (*logSourc
 		names = append(names, pod.Name)
 	}
 	if len(names) == 0 {
-		return nil, stepError(failed)
+		return nil, stepError(failed[0])
+	}
+	for _, err := range failed {
+		opts.Warn(err.Error())
 	}
 	opts.Twice = true
 	l.Files = source.FromTexts("log of "+strings.Join(names, ", "), texts, opts)

@@ -209,11 +209,11 @@ func TestFindingACluster(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"no kubeconfig", []string{"pools", "--kubeconfig", "/does/not/exist"}, cli.ExitUnreachable, []string{"no cluster is known", "give --kubeconfig"}},
+		{"no kubeconfig", []string{"pools", "--kubeconfig", "/does/not/exist"}, cli.ExitUsage, []string{"/does/not/exist: no such file", "give --kubeconfig"}},
 		{"no such context", []string{"pools", "--kubeconfig", config, "--context", "prod"}, cli.ExitUsage, []string{`there is no context "prod"`, "there are lab, other"}},
 		{"no API server", []string{"explain", "latest", "--kubeconfig", deaf}, cli.ExitUnreachable, []string{"does not answer", "kubectl cluster-info --context lab"}},
 		{"several pools", []string{"explain", "latest", "--kubeconfig", config}, cli.ExitNotFound, []string{"there are 4", "--pool: prod/chat"}},
-		{"no such pool", []string{"decisions", "--kubeconfig", config, "--pool", "chap"}, cli.ExitNotFound, []string{"find InferencePool prod/chap", "there are prod/chat"}},
+		{"no such pool", []string{"decisions", "--kubeconfig", config, "--pool", "chap"}, cli.ExitNotFound, []string{"find InferencePool prod/chap", "did you mean --pool prod/chat?"}},
 		{"a name that is none", []string{"top", "--kubeconfig", config, "--pool", "a/b/c"}, cli.ExitUsage, []string{"--pool", "NAMESPACE/NAME"}},
 		{"two namespaces", []string{"metrics", "--kubeconfig", config, "-n", "test", "--pool", "prod/chat"}, cli.ExitUsage, []string{"contradict"}},
 		{"a pool and an address", []string{"drain", "a", "--pool", "prod/chat", "--server", "127.0.0.1:1"}, cli.ExitUnreachable, []string{"warning: --pool is not followed", "127.0.0.1:1"}},

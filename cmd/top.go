@@ -131,6 +131,9 @@ func (f *topFlags) run(c *cobra.Command, p *program, s *cli.Streams) error {
 	out := &topPrinter{
 		printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, server: src.server, from: src.from, once: !f.watch,
 	}
+	if src.replicas != nil {
+		out.hint = src.replicas.wayOn(src.replicas.picker.Running()[0])
+	}
 	if f.askAll && src.replicas.several() {
 		return endedWell(c.Context(), out.each(c.Context(), src.replicas))
 	}

@@ -19,6 +19,7 @@ type topPrinter struct {
 	printer cli.Printer
 	server  string
 	from    string // what the snapshots are of, of the Source… constants
+	hint    string // what to do where nobody answers; "" = the usual
 	once    bool
 
 	err  error                 // of writing
@@ -74,6 +75,9 @@ func (p *topPrinter) wayOn() (code int, hint string) {
 	}
 	if p.from == explain.SourceMetrics {
 		return cli.ExitUnreachable, "is it running, and are these the addresses of its metrics? In a cluster: kubectl port-forward"
+	}
+	if p.hint != "" {
+		return cli.ExitUnreachable, p.hint
 	}
 	return cli.ExitUnreachable, "start one with 'eppctl serve', give its address with --server, or look around with 'eppctl top --demo'"
 }

@@ -39,6 +39,8 @@ type ClientOptions struct {
 	// TLS is how https is spoken; nil = with the system's authorities. It is for a client
 	// without a Transport.
 	TLS *tls.Config
+	// Hint says what to try when the picker can't be reached; "" = the usual.
+	Hint string
 }
 
 // Client asks one picker. It is safe for concurrent use. Calls last as long as
@@ -51,6 +53,7 @@ type Client struct {
 	base  *url.URL
 	http  *http.Client
 	token string
+	hint  string // of an [UnreachableError]
 }
 
 // NewClient makes a client of the picker at server: a URL or host:port. It does
@@ -74,7 +77,7 @@ func NewClient(server string, opts ClientOptions) (*Client, error) {
 			IdleConnTimeout:       writeTimeout,
 		}
 	}
-	return &Client{base: base, token: opts.Token, http: &http.Client{
+	return &Client{base: base, token: opts.Token, hint: opts.Hint, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -156,7 +159,7 @@ func (c *Client) do(ctx context.Context, q call) (*http.Response, error) {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil, context.Cause(ctx) // the caller gave up, not the picker
 		}
-		return nil, &UnreachableError{Server: c.Server(), Err: plain(err)}
+		return nil, c.unreachable(plain(err))
 	}
 	if err := c.check(resp); err != nil {
 		resp.Body.Close()
@@ -169,10 +172,10 @@ func (c *Client) do(ctx context.Context, q call) (*http.Response, error) {
 func (c *Client) check(resp *http.Response) error {
 	version := resp.Header.Get(apiHeader)
 	if version == "" && speaksTLS(resp) {
-		return &UnreachableError{Server: c.Server(), Err: errSpeaksTLS}
+		return c.unreachable(errSpeaksTLS)
 	}
 	if version == "" {
-		return &UnreachableError{Server: c.Server(), Err: fmt.Errorf("something else answers there: %s, %s", resp.Status, contentType(resp))}
+		return c.unreachable(fmt.Errorf("something else answers there: %s, %s", resp.Status, contentType(resp)))
 	}
 	if version != APIVersion {
 		return &VersionError{Server: c.Server(), Theirs: version}
@@ -219,13 +222,13 @@ func (c *Client) document(ctx context.Context, q call, doc any) error {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err != nil {
-		return &UnreachableError{Server: c.Server(), Err: fmt.Errorf("the answer broke off: %w", plain(err))}
+		return c.unreachable(fmt.Errorf("the answer broke off: %w", plain(err)))
 	}
 	if len(raw) > maxDocument {
 		return fmt.Errorf("read %s: the answer is longer than %d bytes", q.path, maxDocument)
 	}
 	if err := json.Unmarshal(raw, doc); err != nil {
-		return &UnreachableError{Server: c.Server(), Err: fmt.Errorf("the answer to %s can't be read: %w", q.path, err)}
+		return c.unreachable(fmt.Errorf("the answer to %s can't be read: %w", q.path, err))
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (c *Client) Walk(ctx context.Context, f Filter, visit func(*explain.Record)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return &UnreachableError{Server: c.Server(), Err: fmt.Errorf("the list broke off: %w", plain(err))}
+			return c.unreachable(fmt.Errorf("the list broke off: %w", plain(err)))
 		}
 		if err := visit(rec); err != nil {
 			return err
@@ -63,10 +63,10 @@ func (c *Client) Decision(ctx context.Context, id string, nth int) (*DecisionLoo
 		return nil, err
 	}
 	if doc.Item == nil {
-		return nil, &UnreachableError{Server: c.Server(), Err: errors.New("the answer holds no decision")}
+		return nil, c.unreachable(errors.New("the answer holds no decision"))
 	}
 	if err := record.Check(doc.Item); err != nil {
-		return nil, &UnreachableError{Server: c.Server(), Err: fmt.Errorf("the answer holds no decision: %w", err)}
+		return nil, c.unreachable(fmt.Errorf("the answer holds no decision: %w", err))
 	}
 	return doc, nil
 }

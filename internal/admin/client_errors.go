@@ -86,6 +86,11 @@ func (e *VersionError) Hint() string {
 type UnreachableError struct {
 	Server string
 	Err    error
+	hint   string
+}
+
+func (c *Client) unreachable(err error) error {
+	return &UnreachableError{Server: c.Server(), Err: err, hint: c.hint}
 }
 
 // Error implements error.
@@ -101,6 +106,9 @@ func (e *UnreachableError) Hint() string {
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](e.Err); ok {
 		return "a certificate that a picker made for itself can't be checked: give --pool [NAMESPACE/]NAME, or start the picker with --tls-cert"
+	}
+	if e.hint != "" {
+		return e.hint
 	}
 	return "start one with 'eppctl serve --sim 4', or name its admin address (port 9091) with --server or EPPCTL_SERVER"
 }

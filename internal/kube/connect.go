@@ -66,11 +66,8 @@ func Connect(s ConnectOptions) (*Cluster, error) {
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err), errors.Is(err, rest.ErrNotInCluster):
-		return nil, noCluster(loader, s)
+		return nil, noCluster(loader, s, rules.Precedence)
 	case err != nil:
-		if os.IsNotExist(err) {
-			return nil, &NoConfigError{err}
-		}
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	quieten()
@@ -83,9 +80,9 @@ func Connect(s ConnectOptions) (*Cluster, error) {
 		return nil, fmt.Errorf("namespace: %w", err)
 	}
 	if raw, err := loader.RawConfig(); err == nil {
-		c.Context = raw.CurrentContext
-		if s.Context != "" {
-			c.Context = s.Context
+		c.Context = cmp.Or(s.Context, raw.CurrentContext)
+		if err := s.checkUser(&raw, c.Context); err != nil {
+			return nil, err
 		}
 	}
 	config.UserAgent = "eppctl/" + buildinfo.Read().Version
@@ -95,15 +92,29 @@ func Connect(s ConnectOptions) (*Cluster, error) {
 	return c, nil
 }
 
+// checkUser refuses a context whose user is not there, when nothing else says who asks:
+// client-go would ask as nobody.
+func (s *ConnectOptions) checkUser(raw *clientcmdapi.Config, context string) error {
+	of := raw.Contexts[context]
+	if of == nil || of.AuthInfo == "" || raw.AuthInfos[of.AuthInfo] != nil || s.User+s.Token+s.ClientCertificate != "" {
+		return nil
+	}
+	return fmt.Errorf("kubeconfig: the context %q is of the user %q, which is not there", context, of.AuthInfo)
+}
+
 // noCluster says why no cluster is named: by a context, or by anything.
-func noCluster(loader clientcmd.ClientConfig, s ConnectOptions) error {
+func noCluster(loader clientcmd.ClientConfig, s ConnectOptions, files []string) error {
 	if raw, err := loader.RawConfig(); err == nil {
 		name := cmp.Or(s.Context, raw.CurrentContext)
 		if of := raw.Contexts[name]; of != nil {
 			return fmt.Errorf("kubeconfig: the context %q is of the cluster %q, which is not there or has no address", name, cmp.Or(s.Cluster, of.Cluster))
 		}
 	}
-	return &NoConfigError{errors.New("no kubeconfig names one, and this is no pod")}
+	inside := "this is no pod"
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		inside = "this pod has no token of a service account"
+	}
+	return &NoConfigError{fmt.Errorf("no kubeconfig names one, and %s; looked at %s", inside, named(files))}
 }
 
 func (s *ConnectOptions) overrides() *clientcmd.ConfigOverrides {

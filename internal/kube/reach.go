@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -79,8 +81,8 @@ func (c *Cluster) contextFlag() []string {
 	return []string{"--context", c.Context}
 }
 
-// kubectl is a command to type next.
-func (c *Cluster) kubectl(words ...string) string {
+// Kubectl is a command to type next.
+func (c *Cluster) Kubectl(words ...string) string {
 	return shell.Line(append(append([]string{"kubectl"}, words...), c.contextFlag()...)...)
 }
 
@@ -96,20 +98,43 @@ func (c *Cluster) failed(ctx context.Context, a access, err error) error {
 		e.Trouble, e.Hint = Forbidden, "ask for a role that allows it, and see: "+c.canI(a)
 	case apierrors.IsUnauthorized(err):
 		e.Trouble, e.Err = Forbidden, errors.New("the API server does not know who asks (401)")
-		e.Hint = "log in again, or give another --context or --token; see: " + c.kubectl("auth", "whoami")
+		e.Hint = "log in again, or give another --context or --token; see: " + c.Kubectl("auth", "whoami")
 	case apierrors.IsNotFound(err):
-		e.Hint = "see: " + c.kubectl(a.list()...)
+		e.Hint = "see: " + c.Kubectl(a.list()...)
 	case isCredentials(err):
-		e.Step, e.Trouble, e.Err = "log in to "+c.Server(), Forbidden, innermost(err)
-		e.Hint = "does the program work that the kubeconfig names for it? See: " + c.kubectl("auth", "whoami")
+		text, more, _ := strings.Cut(innermost(err).Error(), "\n")
+		e.Step, e.Trouble, e.Err = "log in to "+c.Server(), Forbidden, errors.New(text)
+		e.Hint = "does the program work that the kubeconfig names for it? See: " + c.Kubectl("auth", "whoami") + installHint(more)
 	case c.silent(err):
-		e.Trouble, e.Err = Unreachable, fmt.Errorf("the API server at %s does not answer: %w", c.Server(), innermost(err))
-		e.Hint = "is it up, and is this the context that you mean? See: " + c.kubectl("cluster-info") + "\n" +
-			"a picker without a cluster: eppctl top --server HOST:PORT"
+		c.silence(e, err)
+	case strings.HasPrefix(err.Error(), "serializer for "): // client-go has text alone
+		_, what, _ := strings.Cut(strings.TrimSuffix(err.Error(), " doesn't exist"), "serializer for ")
+		e.Trouble, e.Err = Unreachable, fmt.Errorf("what answers at %s is no API server: it sends %s", c.Server(), what)
+		e.Hint = "is there a page to log in at, or a proxy in between? See: " + c.Kubectl("cluster-info")
 	default:
-		e.Trouble, e.Hint = Unreachable, "see: "+c.kubectl(a.list()...)
+		e.Trouble, e.Hint = Unreachable, "see: "+c.Kubectl(a.list()...)
 	}
 	return e
+}
+
+// silence says why an API server can't be spoken to.
+func (c *Cluster) silence(e *StepError, err error) {
+	e.Trouble, e.Err = Unreachable, fmt.Errorf("the API server at %s does not answer: %w", c.Server(), innermost(err))
+	e.Hint = "is it up, and is this the context that you mean? See: " + c.Kubectl("cluster-info") + "\n" +
+		"a picker without a cluster: eppctl top --server HOST:PORT"
+	op, _ := errors.AsType[*net.OpError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	late, _ := errors.AsType[net.Error](err)
+	switch {
+	case untrusted:
+		e.Err = fmt.Errorf("the API server at %s can't be trusted: %w", c.Server(), innermost(err))
+		e.Hint = "is this the certificate authority of that cluster? It is in the kubeconfig, or --certificate-authority; another name: --tls-server-name"
+	case op != nil && op.Op == "proxyconnect":
+		e.Err = fmt.Errorf("the proxy on the way to the API server at %s does not answer: %w", c.Server(), op.Err)
+		e.Hint = "it is named by proxy-url in the kubeconfig, or by HTTPS_PROXY; NO_PROXY names what is reached without one"
+	case late != nil && late.Timeout() && c.config.Timeout > 0:
+		e.Err = fmt.Errorf("the API server at %s does not answer in %s, as --request-timeout says", c.Server(), c.config.Timeout)
+	}
 }
 
 // list is kubectl's command for what was asked for.
@@ -132,6 +157,16 @@ func (c *Cluster) silent(err error) bool {
 // sent. client-go has text alone for it.
 func isCredentials(err error) bool {
 	return strings.HasPrefix(innermost(err).Error(), "getting credentials: ")
+}
+
+// installHint is what a kubeconfig says of a program that is not there, at the end of
+// client-go's own words.
+func installHint(text string) string {
+	at := strings.LastIndex(text, "\n\n")
+	if at < 0 || strings.Contains(text[at:], "https://kubernetes.io/docs/") {
+		return ""
+	}
+	return "\n" + strings.TrimSpace(text[at:])
 }
 
 // innermost takes the URL of a request off its error.
@@ -168,4 +203,40 @@ func named(names []string) string {
 		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", len(names)-maxNamed)
 	}
 	return strings.Join(names, ", ")
+}
+
+// near are the names that another may be misspelt for, the nearest first.
+func near(name string, names []string) []string {
+	most := max(1, len(name)/4)
+	apart := func(other string) int { return distance(name, other) }
+	out := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return apart(other) > most })
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(apart(a), apart(b)) })
+	return out[:min(len(out), 3)]
+}
+
+// distance is how many letters have to be put in, taken out or replaced, or swapped
+// with the next, to make one name of another.
+func distance(a, b string) int {
+	var last []int
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before, was := last, row
+		row = make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := was[j]
+			if a[i] != b[j] {
+				changed++
+			}
+			row[j+1] = min(changed, was[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		last = was
+	}
+	return row[len(b)]
 }

@@ -92,17 +92,17 @@ func (c *Cluster) forwardFailed(ctx context.Context, pod Name, err error) error 
 		err := c.failed(ctx, a, apierrors.NewForbidden(corev1.Resource(a.resource), pod.Name, errors.New(text)))
 		if e, ok := errors.AsType[*StepError](err); ok {
 			e.Err = errors.New(text)
-			e.Hint += "\nwithout a forward: " + c.kubectl("logs", "-n", pod.Namespace, pod.Name) + " | eppctl explain latest -f -"
+			e.Hint += "\nwithout a forward: " + c.Kubectl("logs", "-n", pod.Namespace, pod.Name) + " | eppctl explain latest -f -"
 		}
 		return err
 	case strings.HasPrefix(text, "pods ") && strings.HasSuffix(text, "not found"):
-		return &StepError{Step: step, Trouble: Missing, Err: errors.New("the pod is gone"), Hint: "see: " + c.kubectl("get", "pods", "-n", pod.Namespace)}
+		return &StepError{Step: step, Trouble: Missing, Err: errors.New("the pod is gone"), Hint: "see: " + c.Kubectl("get", "pods", "-n", pod.Namespace)}
 	case c.silent(err):
 		return c.failed(ctx, a, err)
 	}
 	return &StepError{
 		Step: step, Trouble: Unreachable, Err: errors.New(text),
-		Hint: "does its node answer? See: " + c.kubectl("get", "pods", "-n", pod.Namespace, pod.Name, "-o", "wide"),
+		Hint: "does its node answer? See: " + c.Kubectl("get", "pods", "-n", pod.Namespace, pod.Name, "-o", "wide"),
 	}
 }
 
@@ -167,7 +167,7 @@ func (f *forward) stream(ctx context.Context, kind string, id, port int) (httpst
 func (f *forward) lost(err error) error {
 	return &StepError{
 		Step: "forward to pod " + f.tunnel.namespace + "/" + f.pod, Trouble: Unreachable, Err: fmt.Errorf("the connection was lost: %w", err),
-		Hint: "is the pod still there? See: " + f.tunnel.cluster.kubectl("get", "pods", "-n", f.tunnel.namespace),
+		Hint: "is the pod still there? See: " + f.tunnel.cluster.Kubectl("get", "pods", "-n", f.tunnel.namespace),
 	}
 }
 
@@ -188,7 +188,7 @@ const (
 	// maxFault bounds what a node says is wrong, in bytes.
 	maxFault = 4096
 	// faultPatience is how long it may take to say it, after the connection has ended.
-	faultPatience = time.Second
+	faultPatience = 5 * time.Second
 )
 
 // listen reads what the node says is wrong.
@@ -225,7 +225,7 @@ func (c *podConn) refused() error {
 	f := c.forward
 	e := &StepError{
 		Step: fmt.Sprintf("connect to port %d of pod %s/%s", c.port, f.tunnel.namespace, f.pod), Trouble: Unreachable, Err: errors.New(c.fault),
-		Hint: "see what it runs: " + f.tunnel.cluster.kubectl("describe", "pod", f.pod, "-n", f.tunnel.namespace),
+		Hint: "see what it runs: " + f.tunnel.cluster.Kubectl("describe", "pod", f.pod, "-n", f.tunnel.namespace),
 	}
 	switch {
 	case c.fault == "":

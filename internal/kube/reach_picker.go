@@ -114,8 +114,8 @@ func (c *Cluster) FindPicker(ctx context.Context, of Name) (*Picker, error) {
 	return nil, &StepError{
 		Step: "find a pod of the picker of pool " + picker.Pool.String(), Trouble: Unreachable,
 		Err: errors.New("none runs: " + named(states)),
-		Hint: "see: " + c.kubectl("describe", "pod", first.Name, "-n", picker.Pool.Namespace) + "\n" +
-			"and: " + c.kubectl("logs", first.Name, "-n", picker.Pool.Namespace, "-c", first.Container),
+		Hint: "see: " + c.Kubectl("describe", "pod", first.Name, "-n", picker.Pool.Namespace) + "\n" +
+			"and: " + c.Kubectl("logs", first.Name, "-n", picker.Pool.Namespace, "-c", first.Container),
 	}
 }
 
@@ -134,7 +134,7 @@ func (c *Cluster) PickerOf(ctx context.Context, pool *InferencePool) (*Picker, e
 		return nil, &StepError{
 			Step: "find the pods of Service " + pool.Namespace + "/" + service.Name, Trouble: Missing,
 			Err: fmt.Errorf("its selector %s matches no pod", labels.Set(service.Spec.Selector)),
-			Hint: "is the picker's Deployment there, and not scaled to 0? See: " + c.kubectl("get", "deploy", "-n", pool.Namespace) + "\n" +
+			Hint: "is the picker's Deployment there, and not scaled to 0? See: " + c.Kubectl("get", "deploy", "-n", pool.Namespace) + "\n" +
 				"one that fits: " + installing(p.Pool, service.Name),
 		}
 	}
@@ -174,7 +174,13 @@ func rank(p PickerPod) int {
 
 func (c *Cluster) pickerService(ctx context.Context, pool Name, ref EndpointPickerRef) (*corev1.Service, error) {
 	step := "follow the endpointPickerRef of InferencePool " + pool.String()
-	if ref.Group != "" && ref.Group != "core" || ref.Kind != "" && ref.Kind != "Service" || ref.Name == "" {
+	if ref.Name == "" {
+		return nil, &StepError{
+			Step: step, Trouble: Missing, Err: errors.New("it has none, so nobody is said to pick for it"),
+			Hint: "what names a picker, and the picker: " + shell.Line("eppctl", "manifests", pool.Name, "-n", pool.Namespace),
+		}
+	}
+	if ref.Group != "" && ref.Group != "core" || ref.Kind != "" && ref.Kind != "Service" {
 		return nil, &StepError{
 			Step: step, Trouble: Unfit, Err: fmt.Errorf("it names a %s %q, and only a Service leads to pods", cmp.Or(ref.Kind, "Service"), ref.Name),
 			Hint: "reach the picker otherwise: --server HOST:PORT",
@@ -190,14 +196,14 @@ func (c *Cluster) pickerService(ctx context.Context, pool Name, ref EndpointPick
 	case apierrors.IsNotFound(err):
 		return nil, &StepError{
 			Step: step, Trouble: Missing, Err: fmt.Errorf("there is no Service %s/%s", pool.Namespace, ref.Name),
-			Hint: "is the picker installed? See: " + c.kubectl("get", "services", "-n", pool.Namespace) + "\none that fits: " + installing(pool, ref.Name),
+			Hint: "is the picker installed? See: " + c.Kubectl("get", "services", "-n", pool.Namespace) + "\none that fits: " + installing(pool, ref.Name),
 		}
 	case err != nil:
 		return nil, c.failed(ctx, access{"get", "services", pool.Namespace, ref.Name}, err)
 	case len(service.Spec.Selector) == 0:
 		return nil, &StepError{
 			Step: "find the pods of Service " + pool.Namespace + "/" + ref.Name, Trouble: Unfit,
-			Err: errors.New("it has no selector, so it does not tell which they are"), Hint: "forward the port of the picker's pod, and give --server",
+			Err: errors.New("it has no selector, so it does not tell which they are"), Hint: "forward the admin port of the picker's pod, and give --server 127.0.0.1:9091: " + c.Kubectl("port-forward", "-n", pool.Namespace, "POD", "9091"),
 		}
 	}
 	return service, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,7 +78,7 @@ func (c *Cluster) noPoolAPI() error {
 	return &StepError{
 		Step: "list InferencePools", Trouble: Missing,
 		Err: fmt.Errorf("%s has no such kind: Gateway API Inference Extension is not installed there", c),
-		Hint: "is this the cluster that you mean? See: " + c.kubectl("api-resources", "--api-group="+PoolV1.Group) + "\n" +
+		Hint: "is this the cluster that you mean? See: " + c.Kubectl("api-resources", "--api-group="+PoolV1.Group) + "\n" +
 			"a picker that is reached otherwise: eppctl top --server HOST:PORT",
 	}
 }
@@ -99,9 +100,14 @@ func (c *Cluster) Pool(ctx context.Context, of Name) (*InferencePool, error) {
 	if step, ok := errors.AsType[*StepError](err); ok && step.Trouble != Forbidden {
 		return nil, err // no such kind, or nobody answers any more
 	}
+	if len(there) == 0 {
+		if err := c.noNamespace(ctx, namespace); err != nil {
+			return nil, err
+		}
+	}
 	return nil, &StepError{
 		Step: "find InferencePool " + namespace + "/" + name, Trouble: Missing,
-		Err: errors.New("there is none of that name"), Hint: c.instead(ctx, there),
+		Err: errors.New("there is none of that name"), Hint: c.instead(ctx, namespace+"/"+name, there),
 	}
 }
 
@@ -142,7 +148,10 @@ func (c *Cluster) onlyPool(ctx context.Context, namespace string) (*InferencePoo
 	case 1:
 		return pools[0], nil
 	case 0:
-		return nil, &StepError{Step: step, Trouble: Missing, Err: errors.New("there is none"), Hint: c.instead(ctx, nil)}
+		if err := c.noNamespace(ctx, namespace); err != nil {
+			return nil, err
+		}
+		return nil, &StepError{Step: step, Trouble: Missing, Err: errors.New("there is none"), Hint: c.instead(ctx, "", nil)}
 	}
 	return nil, &StepError{
 		Step: step, Trouble: Missing, Err: fmt.Errorf("there are %d", len(pools)),
@@ -150,10 +159,33 @@ func (c *Cluster) onlyPool(ctx context.Context, namespace string) (*InferencePoo
 	}
 }
 
-// instead is a hint for who named a pool that is not there.
-func (c *Cluster) instead(ctx context.Context, there []*InferencePool) string {
+// noNamespace is the error of a namespace that is not there; nil when it is, or may not
+// be read.
+func (c *Cluster) noNamespace(ctx context.Context, namespace string) error {
+	client, err := c.core()
+	if err != nil {
+		return nil //nolint:nilerr // as when it may not be read
+	}
+	if err := client.Get().Resource("namespaces").Name(namespace).Do(ctx).Error(); !apierrors.IsNotFound(err) {
+		return nil
+	}
+	hint := "see: " + c.Kubectl("get", "namespaces")
+	if names, err := c.Namespaces(ctx); err == nil {
+		if names = near(namespace, names); len(names) > 0 {
+			hint = "did you mean -n " + strings.Join(names, " or -n ") + "?"
+		}
+	}
+	return &StepError{Step: "find namespace " + namespace, Trouble: Missing, Err: errors.New("there is none of that name"), Hint: hint}
+}
+
+// instead is a hint for who named a pool that is not there, or none.
+func (c *Cluster) instead(ctx context.Context, name string, there []*InferencePool) string {
 	if len(there) > 0 {
-		return "there are " + named(poolNames(there))
+		names := poolNames(there)
+		if like := near(name, names); len(like) > 0 {
+			return "did you mean --pool " + strings.Join(like, " or --pool ") + "? There are " + named(names)
+		}
+		return "there are " + named(names)
 	}
 	if all, err := c.Pools(ctx, "", ""); err == nil && len(all) > 0 {
 		return "other namespaces have some: --pool " + named(poolNames(all))

@@ -128,6 +128,8 @@ func leaving(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }
 // there is a cluster in which all is well; change makes another of it.
 func there(change map[string]any) map[string]any {
 	objects := map[string]any{
+		core: &corev1.Namespace{TypeMeta: metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"}},
+
 		v1Pools: poolList(aPool("prod", "chat")), v1Pools + "/chat": aPool("prod", "chat"), xPools: oldPoolList(),
 		core + "/services/chat-epp": aService(map[string]string{"app": "chat-epp"}),
 		core + "/pods":              podList(aPod("chat-epp-2", "ghcr.io/eppctl/eppctl:v0.8.0", nil), aPod("chat-epp-1", "ghcr.io/eppctl/eppctl:v0.8.0", nil)),
