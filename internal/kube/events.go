@@ -34,7 +34,7 @@ const (
 	maxRemembered = 256  // pools and reasons
 )
 
-// Events writes Kubernetes Events about pools. What can't be written is dropped and
+// Events writes Kubernetes Events about pools and what belongs to them. What can't be written is dropped and
 // counted.
 type Events struct {
 	cluster *Cluster
@@ -62,8 +62,15 @@ type series struct {
 	next    *said  // other words that came too soon; nil = none
 }
 
+// Object is what an event is about.
+type Object struct {
+	APIVersion, Kind string
+	Name             Name
+	UID              types.UID
+}
+
 type said struct {
-	pool         *InferencePool
+	of           Object
 	reason, note string
 	at           time.Time
 	warning      bool
@@ -74,10 +81,15 @@ func (c *Cluster) Events(log *slog.Logger) *Events {
 	return &Events{cluster: c, log: log, queue: make(chan said, maxWaiting), series: map[seriesKey]*series{}}
 }
 
-// Say says something about a pool, here in the log as well, unless it was said a short
-// while ago. It does not wait.
+// Say is [Events.SayOf] for a pool.
 func (e *Events) Say(pool *InferencePool, reason, note string, warning bool) {
-	now, key := clock.Wall{}.Now(), seriesKey{string(pool.UID), reason}
+	e.SayOf(Object{cmp.Or(pool.APIVersion, PoolV1.String()), "InferencePool", Name{pool.Namespace, pool.Name}, pool.UID}, reason, note, warning)
+}
+
+// SayOf says something about an object, here in the log as well, unless it was said a
+// short while ago. It does not wait.
+func (e *Events) SayOf(of Object, reason, note string, warning bool) {
+	now, key := clock.Wall{}.Now(), seriesKey{string(of.UID), reason}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.series[key]
@@ -88,7 +100,7 @@ func (e *Events) Say(pool *InferencePool, reason, note string, warning bool) {
 		s = &series{first: now}
 		e.series[key] = s
 	}
-	news := said{pool: pool, reason: reason, note: cutTo(maxNote, note), at: now, warning: warning}
+	news := said{of: of, reason: reason, note: cutTo(maxNote, note), at: now, warning: warning}
 	switch since := now.Sub(s.written); {
 	case s.written.IsZero() || since >= eventPause:
 	case news.note == s.last:
@@ -111,7 +123,7 @@ func (e *Events) enqueue(s *series, news said) {
 		if news.warning {
 			level = slog.LevelWarn
 		}
-		e.log.Log(context.Background(), level, "event of a pool", slog.String("pool", news.pool.Namespace+"/"+news.pool.Name),
+		e.log.Log(context.Background(), level, "event", slog.String("of", news.of.Kind+" "+news.of.Name.String()),
 			slog.String("reason", news.reason), slog.String("note", news.note))
 	default:
 		e.stats.Dropped++
@@ -178,7 +190,7 @@ func (e *Events) write(ctx context.Context, s said) {
 	defer cancel()
 	e.mu.Lock()
 	var of series
-	if known := e.series[seriesKey{string(s.pool.UID), s.reason}]; known != nil {
+	if known := e.series[seriesKey{string(s.of.UID), s.reason}]; known != nil {
 		of = *known
 	}
 	e.mu.Unlock()
@@ -196,12 +208,12 @@ func (e *Events) write(ctx context.Context, s said) {
 		if apierrors.IsForbidden(err) && !e.refused {
 			e.refused = true
 			e.log.Warn("may not write events about the pool: give its ServiceAccount the Role of 'eppctl manifests' (verbs create and patch of events)",
-				slog.String("namespace", s.pool.Namespace))
+				slog.String("namespace", s.of.Name.Namespace))
 		}
 		return
 	}
 	e.stats.Written++
-	if known := e.series[seriesKey{string(s.pool.UID), s.reason}]; known != nil {
+	if known := e.series[seriesKey{string(s.of.UID), s.reason}]; known != nil {
 		known.name = name
 	}
 }
@@ -220,17 +232,17 @@ func (e *Events) create(ctx context.Context, s *said, of *series) (name string, 
 		return "", err
 	}
 	host, _ := os.Hostname()
-	name = s.pool.Name + "." + strconv.FormatInt(s.at.UnixNano(), 16)
+	name = s.of.Name.Name[:min(len(s.of.Name.Name), maxObjectName-20)] + "." + strconv.FormatInt(s.at.UnixNano(), 16)
 	event := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.pool.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.of.Name.Namespace},
 		InvolvedObject: corev1.ObjectReference{
-			Kind: "InferencePool", APIVersion: cmp.Or(s.pool.APIVersion, PoolV1.String()), Namespace: s.pool.Namespace, Name: s.pool.Name, UID: s.pool.UID,
+			Kind: s.of.Kind, APIVersion: s.of.APIVersion, Namespace: s.of.Name.Namespace, Name: s.of.Name.Name, UID: s.of.UID,
 		},
 		Reason: s.reason, Message: s.note, Type: s.kind(), Source: corev1.EventSource{Component: "eppctl"},
 		FirstTimestamp: metav1.NewTime(of.first), LastTimestamp: metav1.NewTime(s.at), Count: max(of.count, 1),
 		ReportingController: "eppctl.dev/picker", ReportingInstance: host,
 	}
-	return name, client.Post().Namespace(s.pool.Namespace).Resource("events").Body(event).Do(ctx).Error()
+	return name, client.Post().Namespace(s.of.Name.Namespace).Resource("events").Body(event).Do(ctx).Error()
 }
 
 func (e *Events) patch(ctx context.Context, s *said, of *series) error {
@@ -242,5 +254,5 @@ func (e *Events) patch(ctx context.Context, s *said, of *series) error {
 	if err != nil {
 		return fmt.Errorf("event: %w", err)
 	}
-	return client.Patch(types.MergePatchType).Namespace(s.pool.Namespace).Resource("events").Name(of.name).Body(body).Do(ctx).Error()
+	return client.Patch(types.MergePatchType).Namespace(s.of.Name.Namespace).Resource("events").Name(of.name).Body(body).Do(ctx).Error()
 }

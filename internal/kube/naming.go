@@ -38,9 +38,32 @@ func poolOf(namespace string, ref *ObjectRef, pools []Name) (pool string, ours b
 	return name.String(), kind && group && slices.Contains(pools, name)
 }
 
+// source is what rules of the resource are told as.
+func (m *InferenceModel) source() string { return "InferenceModel " + m.Namespace + "/" + m.Name }
+
+func (w *InferenceModelRewrite) source() string {
+	kind := "InferenceModelRewrite"
+	if w.GroupVersionKind().Group == InferenceX.Group { // there may be one of the same name in each group
+		kind += "." + InferenceX.Group
+	}
+	return kind + " " + w.Namespace + "/" + w.Name
+}
+
+// RuleSources are the resources of rules, by [naming.Rule.Source].
+func RuleSources(models []*InferenceModel, rewrites []*InferenceModelRewrite) map[string]Object {
+	sources := make(map[string]Object, len(models)+len(rewrites))
+	for _, m := range models {
+		sources[m.source()] = Object{m.APIVersion, "InferenceModel", Name{m.Namespace, m.Name}, m.UID}
+	}
+	for _, w := range rewrites {
+		sources[w.source()] = Object{w.APIVersion, "InferenceModelRewrite", Name{w.Namespace, w.Name}, w.UID}
+	}
+	return sources
+}
+
 func (m *InferenceModel) rule(pool string) naming.Rule {
 	r := naming.Rule{
-		Source: "InferenceModel " + m.Namespace + "/" + m.Name, Created: m.CreationTimestamp.UTC(), Older: true,
+		Source: m.source(), Created: m.CreationTimestamp.UTC(), Older: true,
 		Model: m.Spec.ModelName, Pool: pool, Criticality: m.Spec.Criticality,
 	}
 	if r.Unusable = checkName("modelName", r.Model); r.Unusable != "" {
@@ -57,14 +80,10 @@ func (m *InferenceModel) rule(pool string) naming.Rule {
 
 // rules are one for each name of each rule.
 func (w *InferenceModelRewrite) rules(pool string) []naming.Rule {
-	kind := "InferenceModelRewrite"
-	if w.GroupVersionKind().Group == InferenceX.Group { // there may be one of the same name in each group
-		kind += "." + InferenceX.Group
-	}
 	var rules []naming.Rule
 	for i := range w.Spec.Rules {
 		r := naming.Rule{
-			Source: kind + " " + w.Namespace + "/" + w.Name, Created: w.CreationTimestamp.UTC(), Pool: pool,
+			Source: w.source(), Created: w.CreationTimestamp.UTC(), Pool: pool,
 		}
 		if len(w.Spec.Rules) > 1 {
 			r.Order = i + 1

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ const (
 type podFacts struct {
 	name               Name
 	uid, ip, hostIP    string
+	fault              string // why its address is none; "" = it is one, or there is none yet
 	created            time.Time
 	labels             map[string]string
 	more               bool // there are labels that are not kept
@@ -68,12 +70,13 @@ func keepPod(obj runtime.Object) *podFacts {
 		return &podFacts{over: true}
 	}
 	f := &podFacts{
-		name: Name{p.Namespace, p.Name}, uid: string(p.UID), ip: p.Status.PodIP, hostIP: p.Status.HostIP, created: p.CreationTimestamp.Time,
+		name: Name{p.Namespace, p.Name}, uid: string(p.UID), hostIP: p.Status.HostIP, created: p.CreationTimestamp.Time,
 		labels: bounded(p.Labels), annotations: bounded(p.Annotations),
 		ready: readyPod(p), terminating: p.DeletionTimestamp != nil,
 		over: p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded,
 	}
 	f.more = len(f.labels) < len(p.Labels)
+	f.ip, f.fault = canonicalIP(p.Status.PodIP)
 	for i := range p.Spec.Containers {
 		c := containerFacts{}
 		for _, port := range p.Spec.Containers[i].Ports {
@@ -87,6 +90,18 @@ func keepPod(obj runtime.Object) *podFacts {
 		f.containers = append(f.containers, c)
 	}
 	return f
+}
+
+// canonicalIP is an address in the form that all who mean it share.
+func canonicalIP(text string) (ip, fault string) {
+	if text == "" {
+		return "", ""
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() {
+		return "", fmt.Sprintf("its address %q can't be a pod's, and the pod is no endpoint", cutTo(maxShown, text))
+	}
+	return a.Unmap().String(), ""
 }
 
 // run names one run of a container.
@@ -124,8 +139,12 @@ func bounded(from map[string]string) map[string]string {
 	}
 	for _, first := range []bool{true, false} {
 		for _, key := range slices.Sorted(maps.Keys(from)) {
-			if ours(key) == first && len(from[key]) <= maxAnnotation && len(kept) < maxLabels {
-				kept[key] = from[key]
+			value := from[key]
+			if key == activePortsKey || key == oldActivePortsKey {
+				value = cutTo(maxAnnotation-len("…"), value) // left out it would mean all ports
+			}
+			if ours(key) == first && len(value) <= maxAnnotation && len(kept) < maxLabels {
+				kept[key] = value
 			}
 		}
 	}
@@ -147,23 +166,58 @@ func (p *podFacts) matches(labels map[string]string) bool {
 // usable reports whether there is something to send requests to.
 func (p *podFacts) usable() bool { return p.ip != "" && !p.over }
 
-// activePorts are those of the pool's ports that the pod serves on.
-func (p *podFacts) activePorts(target []Port) []int32 {
-	list, narrowed := p.annotations[activePortsKey]
+// activePorts are those of the pool's ports that the pod serves on. The annotation only
+// takes ports away: what it says that is no port is left out, and told; when nothing
+// remains of it the pod is no endpoint.
+func (p *podFacts) activePorts(target []int32) (ports []int32, fault string) {
+	key := activePortsKey
+	list, narrowed := p.annotations[key]
 	if !narrowed {
-		list, narrowed = p.annotations[oldActivePortsKey]
+		key = oldActivePortsKey
+		list, narrowed = p.annotations[key]
 	}
-	var active []string
-	for port := range strings.SplitSeq(list, ",") {
-		active = append(active, strings.TrimSpace(port))
+	switch {
+	case !narrowed:
+		return target, ""
+	case strings.TrimSpace(list) == "":
+		return nil, "" // as somebody wanted
 	}
-	var ports []int32
-	for _, t := range target {
-		if !narrowed || slices.Contains(active, strconv.Itoa(int(t.Number))) {
-			ports = append(ports, t.Number)
+	active, odd := map[int32]bool{}, ""
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
+		if err == nil && n > 0 {
+			active[int32(n)] = true
+		} else if odd == "" {
+			odd = fmt.Sprintf("%q is no port", cutTo(maxShown, strings.TrimSpace(text)))
 		}
 	}
-	return ports
+	for _, t := range target {
+		if active[t] {
+			ports = append(ports, t)
+		}
+	}
+	switch {
+	case len(ports) > 0 && odd == "":
+		return ports, ""
+	case len(ports) > 0:
+		odd += ", and is left out"
+	case odd == "":
+		odd = "none of them is a target port of the pool (" + portList(target) + "), and the pod is no endpoint"
+	default:
+		odd += ", none of the others is a target port of the pool (" + portList(target) + "), and the pod is no endpoint"
+	}
+	return ports, fmt.Sprintf("annotation %s %q: %s", key, cutTo(maxShown, list), odd)
+}
+
+// maxShown bounds what is shown of a value that can't be followed, in bytes.
+const maxShown = 100
+
+func portList(ports []int32) string {
+	texts := make([]string, len(ports))
+	for i, p := range ports {
+		texts[i] = strconv.Itoa(int(p))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // instance tells the process behind a port: it changes with the pod, and with the

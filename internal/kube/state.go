@@ -81,6 +81,16 @@ type PoolState struct {
 	Pool *InferencePool // nil: there is none
 	// Pods is how many of its pods have an address, Ready how many of them are ready.
 	Pods, Ready int
+	// Faults are what the pool and its pods say that can't be followed, by pod. What
+	// was left out of them is counted.
+	Faults     []Fault
+	MoreFaults int
+}
+
+// Fault is what can't be followed.
+type Fault struct {
+	Pod  string // as members are named; "" = the pool itself says it
+	What string // with what follows from it
 }
 
 // SettingsMap is the ConfigMap with settings.

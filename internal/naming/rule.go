@@ -89,6 +89,8 @@ type Conflict struct {
 	Model string // "" = all names
 	Pool  string // of the rule; "" = every pool
 	Loser string // the rule
+	// Source is the loser's resource.
+	Source string
 	// Winner is the rule that counts in its place; "" when there is none.
 	Winner string
 	Why    string // in words

@@ -96,7 +96,7 @@ func (t *Table) settle(rules []*Rule) (e *entry) {
 }
 
 func (t *Table) lose(r *Rule, winner, why string) {
-	t.conflicts = append(t.conflicts, Conflict{Model: r.Model, Pool: r.Pool, Loser: r.String(), Winner: winner, Why: why})
+	t.conflicts = append(t.conflicts, Conflict{Model: r.Model, Pool: r.Pool, Loser: r.String(), Source: r.Source, Winner: winner, Why: why})
 }
 
 func newEntry(r *Rule) *entry {

@@ -33,19 +33,24 @@ type kubeFleet struct {
 	events  *kube.Events
 	log     *slog.Logger
 	set     func([]pool.Member) error
-	names   func(*kube.State)         // takes what is said of the models
-	check   func(config.Config) error // of a configuration that may be in force after a restart
-	inbound bool                      // engines may connect for their KV events
-	synced  chan struct{}             // closed when all was read once
+	names   func(*kube.State) []conflict // takes what is said of the models
+	check   func(config.Config) error    // of a configuration that may be in force after a restart
+	inbound bool                         // engines may connect for their KV events
+	synced  chan struct{}                // closed when all was read once
 	once    sync.Once
 	crowd   int                // endpoints at the last update
 	bad     map[[2]string]bool // settings of pods that were said to be wrong
+	faults  map[faultKey]bool  // that were said
 
-	mu      sync.Mutex
-	state   *kube.State
-	taken   []pool.Member
-	changed bool             // the settings are not those of the start
-	last    kube.SettingsMap // that were compared
+	troubles troubles
+
+	mu        sync.Mutex
+	state     *kube.State
+	odd       map[string][]kube.Fault // what is in bad, by pool
+	conflicts []conflict
+	taken     []pool.Member
+	changed   bool             // the settings are not those of the start
+	last      kube.SettingsMap // that were compared
 }
 
 // buildKube makes the discovery in a cluster, if there is one.
@@ -84,10 +89,11 @@ func (k *kubeFleet) run(ctx context.Context) error {
 
 // update takes what is known of the cluster.
 func (k *kubeFleet) update(s *kube.State) {
-	members, bad := slices.Clone(s.Members), map[[2]string]bool{}
+	members, bad, odd := slices.Clone(s.Members), map[[2]string]bool{}, map[string][]kube.Fault{}
 	for i := range members {
-		k.settle(&members[i], bad)
+		k.settle(&members[i], bad, odd)
 	}
+	k.tellFaults(s)
 	k.bad = bad // what has gone is forgotten
 	if n := len(members); n > pool.MaxEndpoints {
 		members = members[:pool.MaxEndpoints]
@@ -100,7 +106,7 @@ func (k *kubeFleet) update(s *kube.State) {
 	before := k.state
 	k.state = s
 	same := before.Pools != nil && reflect.DeepEqual(k.taken, members)
-	k.taken = members
+	k.taken, k.odd = members, odd
 	k.mu.Unlock()
 	if !same {
 		if err := k.set(members); err != nil {
@@ -109,7 +115,10 @@ func (k *kubeFleet) update(s *kube.State) {
 	}
 	k.tellPools(before, s)
 	if k.names != nil {
-		k.names(s)
+		conflicts := k.names(s)
+		k.mu.Lock()
+		k.conflicts = conflicts
+		k.mu.Unlock()
 	}
 	if s.Synced {
 		k.compareSettings(s)
@@ -118,8 +127,8 @@ func (k *kubeFleet) update(s *kube.State) {
 }
 
 // settle leaves out what a pod's annotations say in a way that can't be, and notes it
-// in bad.
-func (k *kubeFleet) settle(m *pool.Member, bad map[[2]string]bool) {
+// in bad and by pool.
+func (k *kubeFleet) settle(m *pool.Member, bad map[[2]string]bool, odd map[string][]kube.Fault) {
 	sources, events := checkSources(m), errors.Join(checkEvents(m), checkMembers([]pool.Member{*m}, k.inbound))
 	if sources != nil {
 		m.Engine, m.MaxRunning, m.GPUURL = "", 0, ""
@@ -134,6 +143,9 @@ func (k *kubeFleet) settle(m *pool.Member, bad map[[2]string]bool) {
 	key := [2]string{m.Name, err.Error()}
 	if !k.bad[key] && !bad[key] {
 		k.log.Warn("annotations eppctl.dev/… of a pod are wrong, and not followed", slog.String("pod", m.Name), slog.String("error", err.Error()))
+	}
+	if !bad[key] && len(odd[m.Pool]) < maxNamed { // no more are named
+		odd[m.Pool] = append(odd[m.Pool], kube.Fault{Pod: m.Name, What: "annotations eppctl.dev/… are not followed: " + err.Error()})
 	}
 	bad[key] = true
 }

@@ -18,6 +18,9 @@ const (
 	reasonBlockSize  = "BlockSizeMismatch"
 	reasonConfig     = "ConfigChanged"
 	reasonForbidden  = "ForbiddenWatch"
+	reasonPorts      = "InvalidTargetPorts"
+	reasonPods       = "InvalidPods"
+	reasonName       = "NameConflict" // about the resource that loses
 )
 
 // emptyFor is how long a pool may be without a ready endpoint before that is told of.
@@ -35,15 +38,17 @@ func (k *kubeFleet) look(ctx context.Context, views func() []pool.View, blockSiz
 		if !s.Synced {
 			continue
 		}
-		of := byPool(s, views())
+		of, r := byPool(s, views()), round{events: k.events}
 		for _, p := range s.Pools {
 			if p.Pool == nil {
 				delete(empty, p.Name)
 				continue
 			}
-			k.lookAt(p, of[p.Name.String()], empty, blockSize)
+			k.lookAt(&r, p, of[p.Name.String()], empty, blockSize)
 		}
-		k.tellForbidden(s)
+		k.tellForbidden(&r, s)
+		k.tellConflicts()
+		k.troubles.set(r.found)
 	}
 	return nil
 }
@@ -63,7 +68,7 @@ func byPool(s *kube.State, views []pool.View) map[string][]*pool.View {
 	return of
 }
 
-func (k *kubeFleet) lookAt(p kube.PoolState, endpoints []*pool.View, empty map[kube.Name]time.Time, blockSize int) {
+func (k *kubeFleet) lookAt(r *round, p kube.PoolState, endpoints []*pool.View, empty map[kube.Name]time.Time, blockSize int) {
 	since, was := empty[p.Name]
 	switch {
 	case p.Ready > 0 && len(endpoints) > 0:
@@ -71,18 +76,22 @@ func (k *kubeFleet) lookAt(p kube.PoolState, endpoints []*pool.View, empty map[k
 	case !was:
 		empty[p.Name] = clock.Wall{}.Now()
 	case clock.Wall{}.Now().Sub(since) >= emptyFor:
-		k.events.Say(p.Pool, reasonNoEndpoint, noEndpoint(p), true)
+		r.tell(p, reasonNoEndpoint, noEndpoint(p))
 	}
-	if note := portMismatch(p, endpoints); note != "" {
-		k.events.Say(p.Pool, reasonPort, note, true)
-	}
-	if note := sizeMismatch(endpoints, blockSize); note != "" {
-		k.events.Say(p.Pool, reasonBlockSize, note, true)
-	}
+	r.tell(p, reasonPort, portMismatch(p, endpoints))
+	r.tell(p, reasonBlockSize, sizeMismatch(endpoints, blockSize))
+	k.mu.Lock()
+	odd := k.odd[p.Name.String()]
+	k.mu.Unlock()
+	ports, pods := faultNotes(p, odd)
+	r.tell(p, reasonPorts, ports)
+	r.tell(p, reasonPods, pods)
 }
 
 func noEndpoint(p kube.PoolState) string {
 	switch {
+	case len(p.Pool.Spec.Selector.MatchLabels) == 0:
+		return "no ready endpoint: the pool's selector has no labels, and selects no pod; requests are answered 503"
 	case p.Pods == 0:
 		return "no ready endpoint: no pod of the selector has an address, and requests are answered 503"
 	case p.Ready == 0:
@@ -128,11 +137,11 @@ func sizeMismatch(endpoints []*pool.View, want int) string {
 }
 
 // tellForbidden tells what may not be watched, to those who can change it.
-func (k *kubeFleet) tellForbidden(s *kube.State) {
+func (k *kubeFleet) tellForbidden(r *round, s *kube.State) {
 	problems, _ := k.watch.Problems()
 	for _, problem := range problems {
-		if p := s.Pools[0].Pool; problem.Forbidden && p != nil {
-			k.events.Say(p, reasonForbidden, problem.Reason, true)
+		if p := s.Pools[0]; problem.Forbidden && p.Pool != nil {
+			r.tell(p, reasonForbidden, problem.Reason)
 		}
 	}
 }
@@ -144,6 +153,7 @@ type kubeStats struct {
 	failing  int
 	failures uint64
 	events   kube.EventStats
+	troubles int
 	changed  bool
 }
 
@@ -151,6 +161,7 @@ func (k *kubeFleet) stats() (s kubeStats) {
 	s.state, s.changed = k.now()
 	problems, failures := k.watch.Problems()
 	s.contact, s.failing, s.failures, s.events = k.watch.LastContact(), len(problems), failures, k.events.Stats()
+	s.troubles = len(k.troubles.list())
 	return s
 }
 
@@ -173,6 +184,7 @@ func (s *Server) registerKube() error {
 	}, figures{
 		{"epp_kube_synced", "1 once pools, pods and models were all read, 0 before.", func(k *kubeStats) float64 { return number(k.state.Synced) }},
 		{"epp_kube_watches_failing", "Lists of objects that are not up to date now.", func(k *kubeStats) float64 { return float64(k.failing) }},
+		{"epp_kube_troubles", "What an operator of the pools should know now, as the Events and /v1/config tell it.", func(k *kubeStats) float64 { return float64(k.troubles) }},
 		{"epp_kube_last_contact_timestamp_seconds", "When the API server last sent something, in Unix time; 0 for never.", func(k *kubeStats) float64 {
 			if k.contact.IsZero() {
 				return 0
@@ -203,5 +215,10 @@ func (k *kubeFleet) shown() any {
 		list = append(list, map[string]any{"what": p.What, "reason": p.Reason, "since": p.Since.UTC().Format(time.RFC3339)})
 	}
 	out["problems"] = list
+	troubles := []map[string]any{}
+	for _, t := range k.troubles.list() {
+		troubles = append(troubles, map[string]any{"pool": t.pool.String(), "reason": t.reason, "note": t.note, "since": t.since.UTC().Format(time.RFC3339)})
+	}
+	out["troubles"] = troubles
 	return out
 }

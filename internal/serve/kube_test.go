@@ -253,7 +253,7 @@ func TestWhatAnOperatorShouldKnow(t *testing.T) {
 		}
 		return views
 	}
-	p := kube.PoolState{Pods: 2, Ready: 2, Pool: &kube.InferencePool{Spec: kube.PoolSpec{TargetPorts: []kube.Port{{Number: 8000}}}}}
+	p := kube.PoolState{Pods: 2, Ready: 2, Pool: &kube.InferencePool{Spec: kube.PoolSpec{Selector: kube.PoolSelector{MatchLabels: map[string]string{"app": "vllm"}}, TargetPorts: []kube.Port{{Number: 8000}}}}}
 	t.Run("nothing listens on the port", func(t *testing.T) {
 		if got := portMismatch(p, refused(2)); !strings.Contains(got, "target ports (8000)") {
 			t.Errorf("got %q", got)
@@ -282,7 +282,7 @@ func TestWhatAnOperatorShouldKnow(t *testing.T) {
 			pods, ready int
 			want        string
 		}{{0, 0, "no pod of the selector"}, {3, 0, "none of 3 pods is ready"}, {3, 2, "none of 2 ready pods serves on a target port"}} {
-			if got := noEndpoint(kube.PoolState{Pods: c.pods, Ready: c.ready}); !strings.Contains(got, c.want) {
+			if got := noEndpoint(kube.PoolState{Pods: c.pods, Ready: c.ready, Pool: p.Pool}); !strings.Contains(got, c.want) {
 				t.Errorf("%d pods, %d ready: %q", c.pods, c.ready, got)
 			}
 		}

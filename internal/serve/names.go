@@ -11,14 +11,15 @@ import (
 )
 
 // takeNames makes what a cluster's resources say of the names of models known to the
-// picker. It is for one caller.
-func (s *Server) takeNames() func(*kube.State) {
+// picker, and returns the conflicts that its owners should know. It is for one caller.
+func (s *Server) takeNames() func(*kube.State) []conflict {
 	var before []naming.Rule
+	var told []conflict
 	last := new(kube.State)
-	return func(state *kube.State) {
+	return func(state *kube.State) []conflict {
 		same := len(last.Pools) > 0 && slices.Equal(last.Models, state.Models) && slices.Equal(last.Rewrites, state.Rewrites)
 		if last = state; same {
-			return // pods have changed
+			return told // pods have changed
 		}
 		pools := make([]kube.Name, 0, len(state.Pools))
 		for _, p := range state.Pools {
@@ -26,11 +27,13 @@ func (s *Server) takeNames() func(*kube.State) {
 		}
 		rules := kube.Rules(state.Models, state.Rewrites, pools)
 		if reflect.DeepEqual(rules, before) {
-			return
+			return told
 		}
 		before = rules
-		table, _ := naming.NewTable(rules)
+		table, conflicts := naming.NewTable(rules)
 		s.picker.SetNames(table)
+		told = conflictsOf(state, conflicts)
+		return told
 	}
 }
 
