@@ -43,8 +43,8 @@ func fullExchange() []*message {
 	return ms
 }
 
-// BenchmarkExchange is a whole exchange but for gRPC and protobuf: a request of
-// 1 KB in full duplex and its answer.
+// BenchmarkExchange is a whole exchange but for gRPC and reading its messages: a
+// request of 1 KB in full duplex and its answer.
 func BenchmarkExchange(b *testing.B) {
 	s := newSite(b, nil)
 	b.Run("server", func(b *testing.B) {
@@ -71,8 +71,8 @@ func BenchmarkExchange(b *testing.B) {
 	})
 }
 
-// The handler's own memory, with reading the request, the decision and its
-// record: most of it is the answer to the headers, which is a tree of messages.
+// The handler's own memory, with reading the request, the decision, its record and
+// writing the replies.
 func TestAllocationsOfAnExchange(t *testing.T) {
 	s := newSite(t, nil)
 	stream := replay(fullExchange())
@@ -86,4 +86,5 @@ func TestAllocationsOfAnExchange(t *testing.T) {
 	s.settled(t)
 }
 
-const maxAllocations = 65
+// They are 53, and more with the race detector.
+const maxAllocations = 62

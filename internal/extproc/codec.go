@@ -19,10 +19,24 @@ const smallBuffers = 32 << 10
 
 var buffers = mem.NewTieredBufferPool(64<<10, 128<<10, 256<<10, 512<<10, 1<<20)
 
+func poolFor(size int) mem.BufferPool {
+	if size <= smallBuffers {
+		return mem.DefaultBufferPool()
+	}
+	return buffers
+}
+
 // Marshal implements [encoding.CodecV2].
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	m, ok := v.(proto.Message)
-	if !ok {
+	var m proto.Message
+	switch v := v.(type) {
+	case raw:
+		return mem.BufferSlice{mem.SliceBuffer(v)}, nil
+	case *piece:
+		return v.marshal(), nil
+	case proto.Message:
+		m = v
+	default:
 		return c.CodecV2.Marshal(v)
 	}
 	size := proto.Size(m)
@@ -41,14 +55,10 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	in, isIncoming := v.(*incoming)
 	m, isMessage := v.(proto.Message)
-	pool := mem.DefaultBufferPool()
-	switch {
-	case data.Len() > smallBuffers && isMessage:
-		pool = buffers
-	case !isIncoming:
+	if !isIncoming && (!isMessage || data.Len() <= smallBuffers) {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	b := data.MaterializeToBuffer(pool)
+	b := data.MaterializeToBuffer(poolFor(data.Len()))
 	defer b.Free()
 	if isIncoming {
 		return in.read(b.ReadOnlyData())

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -34,6 +35,29 @@ func TestCodecKeepsMessages(t *testing.T) {
 	}
 	if _, err := ownCodec.Marshal("no message"); err == nil {
 		t.Error("a string is taken for a message")
+	}
+}
+
+// TestPiecesAreProtobuf: of any size, with and without an end.
+func TestPiecesAreProtobuf(t *testing.T) {
+	for _, size := range []int{0, 1, 127, 128, 1000, 1023, 1024, smallBuffers, maxPiece} {
+		for _, last := range []bool{false, true} {
+			text := bytes.Repeat([]byte{'a'}, size)
+			body := &extproc.BodyResponse{Response: &extproc.CommonResponse{BodyMutation: &extproc.BodyMutation{
+				Mutation: &extproc.BodyMutation_StreamedResponse{StreamedResponse: &extproc.StreamedBodyResponse{Body: text, EndOfStream: last}},
+			}}}
+			for of, want := range map[protowire.Number]*reply{
+				fieldRequestBodyReply:  {Response: &extproc.ProcessingResponse_RequestBody{RequestBody: body}},
+				fieldResponseBodyReply: {Response: &extproc.ProcessingResponse_ResponseBody{ResponseBody: body}},
+			} {
+				data := (&piece{of, text, last}).marshal()
+				var got reply
+				if err := proto.Unmarshal(data.Materialize(), &got); err != nil || !proto.Equal(&got, want) || data.Len() != proto.Size(want) {
+					t.Errorf("%d bytes, last %v: %v, %d bytes of a message, want %d", size, last, err, data.Len(), proto.Size(want))
+				}
+				data.Free()
+			}
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ type exchange struct {
 	server *Server
 	stream extproc.ExternalProcessor_ProcessServer
 	in     incoming
-	out    replies
+	out    piece
 	send   sync.Mutex // of the stream, over and the head's ID: the timer may answer too
 	over   bool       // an error was the answer; nothing may follow it
 

@@ -55,6 +55,18 @@ func (f *fakeStream) RecvMsg(into any) error {
 }
 
 func (f *fakeStream) SendMsg(m any) error {
-	f.replied(m.(*reply))
+	data, err := ownCodec.Marshal(m)
+	if err != nil {
+		return err
+	}
+	defer data.Free()
+	if f.shallow != nil {
+		return nil
+	}
+	r := new(reply)
+	if err := proto.Unmarshal(data.Materialize(), r); err != nil {
+		return err
+	}
+	f.replied(r)
 	return nil
 }

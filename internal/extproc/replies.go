@@ -9,7 +9,7 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	types "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/request"
@@ -37,14 +37,17 @@ var (
 	}}
 )
 
-// write sends a message. The stream has taken all of it when it returns.
-func (x *exchange) write(m *extproc.ProcessingResponse) error {
+// write sends a [*extproc.ProcessingResponse], or one that is [raw] or a [*piece].
+// The stream has taken all of it when it returns.
+func (x *exchange) write(m any) error {
 	x.send.Lock()
 	defer x.send.Unlock()
 	if x.over {
 		return nil
 	}
-	_, x.over = m.GetResponse().(*extproc.ProcessingResponse_ImmediateResponse)
+	if r, ok := m.(*extproc.ProcessingResponse); ok {
+		_, x.over = r.GetResponse().(*extproc.ProcessingResponse_ImmediateResponse)
+	}
 	if x.stream.SendMsg(m) != nil {
 		return errSend // how the stream ended is told when receiving
 	}
@@ -53,34 +56,14 @@ func (x *exchange) write(m *extproc.ProcessingResponse) error {
 
 var errSend = errors.New("the stream takes no messages any more")
 
-// replies is the memory of the replies of which a stream sends many: pieces of a
-// body.
-type replies struct {
-	message      extproc.ProcessingResponse
-	requestBody  extproc.ProcessingResponse_RequestBody
-	responseBody extproc.ProcessingResponse_ResponseBody
-	body         extproc.BodyResponse
-	common       extproc.CommonResponse
-	mutation     extproc.BodyMutation
-	kind         extproc.BodyMutation_StreamedResponse
-	piece        extproc.StreamedBodyResponse
-}
-
 // writePiece sends one piece of a body, of the request's or of the response's.
 func (x *exchange) writePiece(ofRequest bool, p []byte, last bool) error {
-	o := &x.out
-	if o.body.Response == nil {
-		o.body.Response, o.common.BodyMutation = &o.common, &o.mutation
-		o.mutation.Mutation, o.kind.StreamedResponse = &o.kind, &o.piece
-		o.requestBody.RequestBody, o.responseBody.ResponseBody = &o.body, &o.body
-	}
-	o.message.Response = &o.responseBody
+	x.out = piece{fieldResponseBodyReply, p, last}
 	if ofRequest {
-		o.message.Response = &o.requestBody
+		x.out.of = fieldRequestBodyReply
 	}
-	o.piece.Body, o.piece.EndOfStream = p, last
-	err := x.write(&o.message)
-	o.piece.Body = nil
+	err := x.write(&x.out)
+	x.out.text = nil
 	return err
 }
 
@@ -100,14 +83,7 @@ func (x *exchange) writeBody(ofRequest bool, text []byte, last bool) error {
 }
 
 // replyHead answers the request's headers when there is no body to answer.
-func (x *exchange) replyHead() error {
-	common := &extproc.CommonResponse{}
-	metadata := x.destination(common)
-	return x.write(&extproc.ProcessingResponse{
-		Response:        &extproc.ProcessingResponse_RequestHeaders{RequestHeaders: &extproc.HeadersResponse{Response: common}},
-		DynamicMetadata: metadata,
-	})
-}
+func (x *exchange) replyHead() error { return x.write(x.routed(fieldHeadersReply, nil)) }
 
 // replyAll answers headers and body in full duplex; last says that no trailers
 // follow.
@@ -124,52 +100,61 @@ func (x *exchange) replyAll(last bool) error {
 
 // replyBuffered answers the whole body of a buffering gateway.
 func (x *exchange) replyBuffered() error {
-	common := &extproc.CommonResponse{}
+	var text []byte
 	if x.served != "" {
-		common.BodyMutation = &extproc.BodyMutation{Mutation: &extproc.BodyMutation_Body{Body: x.body.pieces[0]}}
+		text = x.body.pieces[0]
 	}
-	metadata := x.destination(common)
-	return x.write(&extproc.ProcessingResponse{
-		Response:        &extproc.ProcessingResponse_RequestBody{RequestBody: &extproc.BodyResponse{Response: common}},
-		DynamicMetadata: metadata,
-	})
+	return x.write(x.routed(fieldRequestBodyReply, text))
 }
 
-// destination puts the pick into a reply: as a header and, of the same value, as
-// the dynamic metadata that it returns. The length follows a body that was changed.
-func (x *exchange) destination(common *extproc.CommonResponse) *structpb.Struct {
+// routed is the reply with the pick: as a header and, of the same value, as dynamic
+// metadata. Text is the body if that was changed.
+func (x *exchange) routed(reply protowire.Number, text []byte) raw {
 	endpoints := x.pick.Endpoints()
 	list := strings.Join(endpoints, ",")
-	mutation := &extproc.HeaderMutation{
-		SetHeaders:    make([]*core.HeaderValueOption, 0, 3),
-		RemoveHeaders: x.head.remove,
+	b := x.appendHeaders(make(raw, 0, 512+len(text)), list)
+	if text != nil {
+		from := len(b)
+		b = protowire.AppendBytes(protowire.AppendTag(b, fieldMutatedBody, protowire.BytesType), text)
+		b = wrap(b, from, fieldBodyMutation, 0)
 	}
-	mutation.SetHeaders = append(mutation.SetHeaders, header(steering.Destination, list))
+	b = appendNumber(b, fieldClearRouteCache, 1)
+	b = wrap(wrap(b, 0, fieldCommon, 0), 0, reply, 0)
+
+	from := len(b)
+	b = appendStruct(b, namespaceLB, func(b []byte) []byte {
+		b = appendString(b, steering.Destination, list)
+		b = appendString(b, decisionKey, x.pick.DecisionID())
+		if !x.server.cfg.ScoresMetadata {
+			return b
+		}
+		return appendStruct(b, steering.Scores, func(b []byte) []byte {
+			for i, score := range x.pick.Scores() {
+				b = appendFloat(b, endpoints[i], score)
+			}
+			return b
+		})
+	})
+	return wrap(b, from, fieldDynamicMetadata, 0)
+}
+
+// appendHeaders adds the change of the request's headers to an empty reply. The
+// length follows a body that was changed.
+func (x *exchange) appendHeaders(b []byte, list string) []byte {
+	b = appendHeader(b, steering.Destination, list)
 	if !x.head.idIsSet {
-		mutation.SetHeaders = append(mutation.SetHeaders, header(steering.RequestID, x.head.id))
+		b = appendHeader(b, steering.RequestID, x.head.id)
 	}
 	if x.served != "" {
-		mutation.SetHeaders = append(mutation.SetHeaders, header("accept-encoding", "identity")) // the name has to be found
+		b = appendHeader(b, "accept-encoding", "identity") // the name has to be found
 		if x.head.length >= 0 {
-			mutation.SetHeaders = append(mutation.SetHeaders, header("content-length", strconv.Itoa(len(x.body.pieces[0]))))
+			b = appendHeader(b, "content-length", strconv.Itoa(len(x.body.pieces[0])))
 		}
 	}
-	common.HeaderMutation, common.ClearRouteCache = mutation, true
-
-	fields := map[string]*structpb.Value{
-		steering.Destination: structpb.NewStringValue(list),
-		decisionKey:          structpb.NewStringValue(x.pick.DecisionID()),
+	for _, name := range x.head.remove {
+		b = appendText(b, fieldRemoveHeaders, name)
 	}
-	if x.server.cfg.ScoresMetadata {
-		scores := make(map[string]*structpb.Value, len(endpoints))
-		for i, score := range x.pick.Scores() {
-			scores[endpoints[i]] = structpb.NewNumberValue(score)
-		}
-		fields[steering.Scores] = structpb.NewStructValue(&structpb.Struct{Fields: scores})
-	}
-	return &structpb.Struct{Fields: map[string]*structpb.Value{
-		namespaceLB: structpb.NewStructValue(&structpb.Struct{Fields: fields}),
-	}}
+	return wrap(b, 0, fieldHeaderMutation, 0)
 }
 
 // decisionKey is the dynamic metadata by which the access log tells decisions
