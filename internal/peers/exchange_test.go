@@ -128,6 +128,7 @@ func TestReplicasTellEachOther(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWires()
+				w.latency = 200 * time.Microsecond // so that nothing is known at once
 				all := replicas(t, w, 2, 4, nil)
 				time.Sleep(time.Second)
 				tt.run(t, w, all[0], all[1])

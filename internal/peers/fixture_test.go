@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -223,7 +224,7 @@ func (r *replica) join(t *testing.T, w *wires, own string, change func(*Config),
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path, r.Exchange)
-	r.server = &http.Server{Handler: mux}
+	r.server = &http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
 	var listener net.Listener = w.listen(own)
