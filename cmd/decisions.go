@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -349,37 +348,4 @@ func (f *decisionsFlags) completePod(s *cli.Streams) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return completePods(c.Context(), s, router{server: first(f.from.servers), in: f.from.in})
 	}
-}
-
-func completePods(ctx context.Context, s *cli.Streams, r router) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
-	defer cancel()
-	client, done := clientForCompletion(ctx, s, r)
-	if client == nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer done()
-	pods, err := client.Pods(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []cobra.Completion
-	for _, p := range pods.Items {
-		out = append(out, cli.Sanitize(p.Pod))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-// clientForCompletion is of the picker that completions ask; nil when none answers.
-func clientForCompletion(ctx context.Context, s *cli.Streams, r router) (client *admin.Client, done func()) {
-	r.quiet = true
-	found, err := r.connect(ctx, s)
-	if err != nil {
-		return nil, nil
-	}
-	if len(found.clients) == 0 {
-		found.close()
-		return nil, nil
-	}
-	return found.clients[0], found.close
 }

@@ -215,35 +215,17 @@ func (f *explainFlags) find(ctx context.Context, s *cli.Streams, src source.Sour
 	return found.Record, others, sourceError(err)
 }
 
-// completeTimeout bounds what a completion may take; it is silent on failure.
-const completeTimeout = 500 * time.Millisecond
-
 // complete offers the latest request IDs with their pod and age.
 func (f *explainFlags) complete(s *cli.Streams) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		list := listForCompletion(c, s, router{server: first(f.from.servers), in: f.from.in}, admin.Filter{ID: prefix, Limit: 50})
+		list := recentForCompletion(c.Context(), s, router{server: first(f.from.servers), in: f.from.in}, admin.Filter{ID: prefix, Limit: 50})
 		out := []cobra.Completion{cobra.CompletionWithDesc(record.Latest, "the newest decision")}
 		for _, rec := range list {
 			out = append(out, cobra.CompletionWithDesc(cli.Sanitize(rec.RequestID), cli.Sanitize(rec.Result.Pod)+", "+rec.Time.UTC().Format(rowClockFormat)))
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
-}
-
-func listForCompletion(c *cobra.Command, s *cli.Streams, r router, filter admin.Filter) []*explain.Record {
-	ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
-	defer cancel()
-	client, done := clientForCompletion(ctx, s, r)
-	if client == nil {
-		return nil
-	}
-	defer done()
-	list, err := client.Decisions(ctx, filter)
-	if err != nil {
-		return nil
-	}
-	return list.Items
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -77,8 +78,9 @@ It has to be in the PATH, and executable:
   eppctl completion kubectl > /usr/local/bin/kubectl_complete-epp
   chmod +x /usr/local/bin/kubectl_complete-epp`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(s.Out, "#!/bin/sh\nexec kubectl epp __complete \"$@\"\n")
+		RunE: func(c *cobra.Command, _ []string) error {
+			plugin := cmp.Or(c.Root().Annotations[cobra.CommandDisplayNameAnnotation], "kubectl epp")
+			_, err := fmt.Fprintf(s.Out, "#!/bin/sh\nexec %s __complete \"$@\"\n", plugin)
 			return err
 		},
 	}

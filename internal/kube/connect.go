@@ -27,6 +27,7 @@ type ConnectOptions struct {
 	As, AsUID                                       string
 	AsGroups                                        []string
 	RequestTimeout                                  time.Duration // of one request that is no watch; 0 = none
+	Unattended                                      bool          // no program that gets credentials may ask for anything
 }
 
 // Cluster is a connection to an API server. It is safe for concurrent use.
@@ -84,6 +85,9 @@ func Connect(s ConnectOptions) (*Cluster, error) {
 		if err := s.checkUser(&raw, c.Context); err != nil {
 			return nil, err
 		}
+	}
+	if s.Unattended && config.ExecProvider != nil {
+		config.ExecProvider.StdinUnavailable, config.ExecProvider.StdinUnavailableMessage = true, "nobody is asked here"
 	}
 	config.UserAgent = "eppctl/" + buildinfo.Read().Version
 	config.QPS, config.Burst = -1, -1 // the server has its own fairness; what is asked here is bounded by what is watched

@@ -83,6 +83,23 @@ func TestConnectActsAs(t *testing.T) {
 	}
 }
 
+// Where nobody can be asked, as in a completion, a program that gets credentials is told
+// so.
+func TestConnectUnattended(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	text := `{"clusters": [{"name": "a", "cluster": {"server": "https://a.test"}}], "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}], "current-context": "a",
+		"users": [{"name": "a", "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "login", "interactiveMode": "IfAvailable"}}}]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, unattended := range []bool{true, false} {
+		c, err := Connect(ConnectOptions{Kubeconfig: path, Unattended: unattended})
+		if err != nil || c.config.ExecProvider.StdinUnavailable != unattended {
+			t.Errorf("unattended %t: %v, %v", unattended, c.config.ExecProvider, err)
+		}
+	}
+}
+
 func TestConnectFails(t *testing.T) {
 	noContext := kubeconfigFile(t, "one", false)
 	for _, tc := range []struct {
