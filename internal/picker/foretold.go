@@ -59,7 +59,7 @@ func (s *settler) close() {
 func (s *settler) add(k *Pick, o *record.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fresh = append(s.fresh, unsettled{k, o, clock.Wall{}.Now().Add(settleTime)})
+	s.fresh = append(s.fresh, unsettled{k, o, clock.Wall{}.Now().Add(k.picker.cfg.Settle)})
 	if !s.runs {
 		s.runs = true
 		s.wg.Go(s.run)

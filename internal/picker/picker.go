@@ -67,6 +67,8 @@ type Config struct {
 	// Hasty judges a prediction when its request ends, and not once more when events
 	// may have come that explain it: a simulation does not wait.
 	Hasty bool
+	// Settle is how long such events are waited for, in wall time; default 1 s.
+	Settle time.Duration
 }
 
 // Picker picks pods. It is safe for concurrent use.
@@ -85,6 +87,9 @@ type Picker struct {
 func New(cfg Config) (*Picker, error) {
 	if cfg.ScorerDeadline <= 0 {
 		cfg.ScorerDeadline = time.Millisecond
+	}
+	if cfg.Settle <= 0 {
+		cfg.Settle = settleTime
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

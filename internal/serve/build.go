@@ -184,7 +184,7 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 	s.picker, err = picker.New(picker.Config{
 		Pool: s.pool, Tree: s.tree, Recorder: s.store, Clock: s.clock, Weights: weights, Scorers: s.opts.Scorers,
 		Policy: s.opts.Policy, BlockSize: s.opts.Config.BlockSize, Logger: s.log, Tokeniser: tokeniser, Election: s.opts.Election,
-		ScorerDeadline: config.Milliseconds(s.opts.Config.ScorerDeadlineMs),
+		ScorerDeadline: config.Milliseconds(s.opts.Config.ScorerDeadlineMs), Settle: s.opts.settle,
 		Observer:       observers{s.watch, telemetry.NewObserver(s.metrics, s.log, s.ring.Render)},
 	})
 	if err != nil {

@@ -99,6 +99,7 @@ func newForetelling(t *testing.T, speed float64, change func(o *Options, shrink 
 	opts.Sim.Events, opts.Sim.Speed, opts.Sim.Blocks = true, speed, 1<<20
 	opts.Config.Intervals = config.Intervals{PodReportMs: 60_000, ScrapeMs: 5000, ProbeMs: 5000} // at such a speed
 	opts.Config.Staleness = config.Staleness{MetricsSeconds: 1e6, ReportsSeconds: 1e6}
+	opts.settle = patience // on a busy machine events take long
 	change(&opts, p.shrink)
 	f := &foretelling{start(t, opts), p}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
@@ -157,7 +158,7 @@ type account struct {
 func (f *foretelling) account() (a account) {
 	f.t.Helper()
 	f.inFlight(0)
-	for range 20 {
+	for range patience / (100 * time.Millisecond) {
 		a = f.count(func(*explain.Record) bool { return true })
 		if a.lessAs[explain.PredictionUnexplained]+a.moreAs[explain.PredictionUnexplained] == 0 {
 			break

@@ -44,6 +44,7 @@ type Options struct {
 	// it, Drain how long requests may then take to finish.
 	Linger, Drain time.Duration
 	quiet         time.Duration // see [clients]; 0 = the usual
+	settle        time.Duration // see [picker.Config]; 0 = the usual
 
 	MaxBody   int64 // bytes of the largest request body
 	MaxBodies int64 // bytes of all bodies in flight, of the gateway and of ext_proc each
