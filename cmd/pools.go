@@ -20,10 +20,12 @@ import (
 const poolsLong = `List the InferencePools of a namespace, and who picks for them.
 
 Use it to see which pools there are to be asked with --pool, whose picker each has, and
-what is wrong with it. What may not be read is unknown, and said so.`
+what is wrong with it: also what the picker itself says, which is asked by a port-forward.
+What may not be read is unknown, and said so.`
 
 type poolsFlags struct {
 	cluster   clusterFlags
+	tokenFile string
 	all       bool
 	selector  string
 	output    string
@@ -64,7 +66,10 @@ func newPools(s *cli.Streams) *cobra.Command {
 		fs.BoolVarP(&f.watch, "watch", "w", false, "go on with those that changed, until interrupted")
 		fs.DurationVar(&f.interval, "interval", defaultInterval, "with --watch, look every `DURATION`")
 	})
-	flagGroup(c, clusterHeading, f.cluster.register)
+	flagGroup(c, clusterHeading, func(fs *pflag.FlagSet) {
+		fs.StringVar(&f.tokenFile, adminTokenFlag, "", "show the bearer token in this `FILE` to pickers that serve their admin API with --admin-auth")
+		f.cluster.register(fs)
+	})
 	for _, name := range []string{"all-namespaces", "selector"} { // of one call, not of a shell
 		_ = c.Flags().SetAnnotation(name, noVariableKey, []string{"true"})
 	}
@@ -85,13 +90,18 @@ func (f *poolsFlags) run(c *cobra.Command, s *cli.Streams) error {
 	if err != nil {
 		return err
 	}
+	token, err := readToken(adminTokenFlag, f.tokenFile)
+	if err != nil {
+		return err
+	}
 	namespace := cluster.Namespace
 	if f.all {
 		namespace = ""
 	}
 	out := &poolsPrinter{printer: cli.Printer{Streams: s, Format: format, NoHeaders: f.noHeaders}, last: map[kube.Name]poolItem{}}
 	out.start()
-	list, err := lookAtPools(c.Context(), cluster, namespace, f.selector)
+	look := &poolsLook{cluster: cluster, namespace: namespace, selector: f.selector, token: token}
+	list, err := look.pools(c.Context())
 	switch {
 	case c.Context().Err() != nil:
 		return context.Cause(c.Context())
@@ -103,7 +113,7 @@ func (f *poolsFlags) run(c *cobra.Command, s *cli.Streams) error {
 	if err := out.print(list, !f.watch); err != nil || !f.watch {
 		return err
 	}
-	return f.goOn(c.Context(), out, func() ([]poolItem, error) { return lookAtPools(c.Context(), cluster, namespace, f.selector) })
+	return f.goOn(c.Context(), out, func() ([]poolItem, error) { return look.pools(c.Context()) })
 }
 
 // goOn prints what changes until ctx ends. A trouble is told once while it lasts.

@@ -52,6 +52,10 @@ type poolItem struct {
 	// Health is ok, degraded, down, or unknown when what is known is well.
 	Health string   `json:"health"`
 	Why    []string `json:"why"` // it is not ok
+	// Asked: all replicas of the picker that run said how they fare. llm-d's can't.
+	Asked bool `json:"asked"`
+	// Troubles are what they say is wrong.
+	Troubles []poolTrouble `json:"troubles"`
 }
 
 // The states of a pool.
@@ -65,9 +69,16 @@ const (
 // maxPoolsAtOnce bounds the pools that are looked at at the same time.
 const maxPoolsAtOnce = 8
 
-// lookAtPools lists the pools of a namespace, "" for all, each with its picker.
-func lookAtPools(ctx context.Context, cluster *kube.Cluster, namespace, selector string) ([]poolItem, error) {
-	pools, err := cluster.Pools(ctx, namespace, selector)
+// poolsLook is a look at the pools of a cluster.
+type poolsLook struct {
+	cluster             *kube.Cluster
+	namespace, selector string // "" = all
+	token               string // for pickers that want one
+}
+
+// pools lists the pools, each with its picker.
+func (l *poolsLook) pools(ctx context.Context) ([]poolItem, error) {
+	pools, err := l.cluster.Pools(ctx, l.namespace, l.selector)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +87,7 @@ func lookAtPools(ctx context.Context, cluster *kube.Cluster, namespace, selector
 	looks.SetLimit(maxPoolsAtOnce)
 	for i, pool := range pools {
 		looks.Go(func() error {
-			items[i] = lookAtPool(ctx, cluster, pool)
+			items[i] = l.pool(ctx, pool)
 			return nil
 		})
 	}
@@ -84,18 +95,22 @@ func lookAtPools(ctx context.Context, cluster *kube.Cluster, namespace, selector
 	return items, nil
 }
 
-func lookAtPool(ctx context.Context, cluster *kube.Cluster, pool *kube.InferencePool) poolItem {
+func (l *poolsLook) pool(ctx context.Context, pool *kube.InferencePool) poolItem {
 	item := poolItem{
 		Namespace: pool.Namespace, Name: pool.Name, API: pool.APIVersion, Created: pool.CreationTimestamp.UTC(), Ports: []int{},
-		Picker: string(kube.KindUnknown), Service: pool.Spec.EndpointPickerRef.Name, Health: healthOK, Why: []string{},
+		Picker: string(kube.KindUnknown), Service: pool.Spec.EndpointPickerRef.Name, Health: healthOK, Why: []string{}, Troubles: []poolTrouble{},
 	}
 	for _, port := range pool.Spec.TargetPorts {
 		item.Ports = append(item.Ports, int(port.Number))
 	}
-	picker, err := cluster.PickerOf(ctx, pool)
+	picker, err := l.cluster.PickerOf(ctx, pool)
 	item.seePicker(picker, err)
-	pods, err := cluster.PoolPods(ctx, pool)
+	pods, err := l.cluster.PoolPods(ctx, pool)
 	item.seePods(pods, err)
+	if picker != nil && picker.Kind == kube.KindEppctl && len(picker.Running()) > 0 {
+		troubles, err := troublesOf(ctx, l.cluster, picker, l.token)
+		item.seeTroubles(troubles, err)
+	}
 	return item
 }
 

@@ -16,17 +16,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/kube/kubetest"
 	"github.com/eppctl/eppctl/internal/shell"
 )
 
 // inferenceV1 begins the paths of InferencePools.
 const inferenceV1 = "/apis/inference.networking.k8s.io/v1/"
 
-// apiServer answers with objects by their path, and 404 or a status for others. It
-// returns a kubeconfig in which it is the context "lab".
+// apiServer answers with objects by their path, and 404 or a status for others; a
+// forward to a pod reaches a picker that has nothing to tell. It returns a kubeconfig in
+// which it is the context "lab".
 func apiServer(t *testing.T, objects map[string]any, status map[string]int) string {
 	t.Helper()
+	node, picker := kubetest.New(t), httptest.NewServer(fares("{}"))
+	t.Cleanup(picker.Close)
+	for _, pod := range []string{"chat-epp-1", "two-epp-1", "two-epp-2"} {
+		node.Forward(pod, 9091, picker.Listener.Addr().String())
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/portforward") {
+			node.ServeHTTP(w, r)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		path := r.URL.Path
 		if q := r.URL.Query().Get("labelSelector"); q != "" {

@@ -212,7 +212,7 @@ func (k *kubeFleet) shown() any {
 	problems, _ := k.watch.Problems()
 	list := []map[string]any{}
 	for _, p := range problems {
-		list = append(list, map[string]any{"what": p.What, "reason": p.Reason, "since": p.Since.UTC().Format(time.RFC3339)})
+		list = append(list, map[string]any{"what": p.What, "reason": p.Reason, "since": p.Since.UTC().Format(time.RFC3339), "forbidden": p.Forbidden})
 	}
 	out["problems"] = list
 	troubles := []map[string]any{}
