@@ -107,7 +107,7 @@ func TestServePoolWaitsForTheAPIServer(t *testing.T) {
 	go func() {
 		done <- run(ctx, s, []string{"serve", "--pool", "serving/chat", "--kube-server", f.URL, "--health-addr", "127.0.0.1:0"})
 	}()
-	for deadline := time.Now().Add(20 * time.Second); f.Requests(kubetest.Pools+"/chat") < 2; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); f.Requests(kubetest.Pools+"/chat") < 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not ask again")
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/nettest"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/score"
 )
@@ -148,17 +149,10 @@ func TestUnreachable(t *testing.T) {
 		t.Cleanup(server.Close)
 		return server.URL
 	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := silent.Addr().String()
-	silent.Close()
-
 	for _, test := range []struct {
 		name, server, want string
 	}{
-		{"nothing listens", closed, "connection refused"},
+		{"nothing listens", nettest.Refusing(t), "connection refused"},
 		{"HTML", answers(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>hello</html>") }), "something else answers there: 200 OK, text/html"},
 		{"a redirect", answers(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }), "something else answers there: 302 Found"},
 		{"not JSON", answers(func(w http.ResponseWriter, _ *http.Request) {

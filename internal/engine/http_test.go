@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/eppctl/eppctl/internal/nettest"
 )
 
 // ask makes one query of a real server.
@@ -53,14 +55,7 @@ func TestScrapeOverHTTP(t *testing.T) {
 
 // cases M5 and M8 on real sockets
 func TestScrapeReasonsOverHTTP(t *testing.T) {
-	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := "http://" + closed.Addr().String()
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dead := "http://" + nettest.Refusing(t)
 	other := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a redirect led to another host") })
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch strings.TrimSuffix(r.URL.Path, "/metrics") {

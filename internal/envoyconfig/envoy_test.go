@@ -29,7 +29,7 @@ import (
 )
 
 // patience bounds every wait for a real Envoy, which takes tenths of a second.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func realEnvoy(t *testing.T) string {
 	t.Helper()

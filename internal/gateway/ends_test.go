@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/nettest"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/record"
 )
@@ -82,7 +83,7 @@ func TestClientHangsUp(t *testing.T) {
 				w.Write(piece)
 			}
 		})
-		s := newSite(t, func(set *setup) { set.gateway.StallTimeout = 50 * time.Millisecond }, address)
+		s := newSite(t, func(set *setup) { set.gateway.StallTimeout = time.Second / 2 }, address)
 		res, err := s.client.Do(s.request(t, http.MethodPost, chatPath, strings.NewReader(chatBody)))
 		if err != nil {
 			t.Fatal(err)
@@ -94,18 +95,18 @@ func TestClientHangsUp(t *testing.T) {
 
 // case P2: a pod may be silent for long, also longer than a client may stall
 func TestSilentPod(t *testing.T) {
-	address := newPod(t, func(w http.ResponseWriter, r *http.Request) {
+	inBubble(t, func(set *setup) { set.gateway.StallTimeout = time.Minute }, func(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).Flush()
-		time.Sleep(60 * time.Millisecond) // it is time that is tested
+		time.Sleep(time.Hour)
 		answerJSON(w, r)
-	})
-	s := newSite(t, func(set *setup) { set.gateway.StallTimeout = 20 * time.Millisecond }, address)
-	for range 2 { // the second over the same connection
-		if _, text := s.post(t, chatPath, chatBody); text != jsonAnswer {
-			t.Errorf("got %q", text)
+	}, func(t *testing.T, s *site) {
+		for range 2 { // the second over the same connection
+			if _, text := s.post(t, chatPath, chatBody); text != jsonAnswer {
+				t.Errorf("got %q", text)
+			}
+			check(t, s.end(t), http.StatusOK, "", podAddress)
 		}
-		check(t, s.end(t), http.StatusOK, "", address)
-	}
+	})
 }
 
 // case P2: upstream 500
@@ -198,7 +199,7 @@ func TestPodBreaksOff(t *testing.T) {
 }
 
 func TestRefusedConnectionGoesToTheSecondBest(t *testing.T) {
-	dead := deadPod(t)
+	dead := nettest.Refusing(t)
 	got := make(chan string, 1)
 	live := newPod(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -228,7 +229,7 @@ func TestRefusedConnectionGoesToTheSecondBest(t *testing.T) {
 
 func TestOnlyOneRetry(t *testing.T) {
 	third := newPod(t, func(http.ResponseWriter, *http.Request) { t.Error("a third pod was tried") })
-	s := newSite(t, nil, deadPod(t), deadPod(t), third)
+	s := newSite(t, nil, nettest.Refusing(t), nettest.Refusing(t), third)
 	res, text := s.post(t, chatPath, chatBody)
 	if e := errorOf(t, text); res.StatusCode != http.StatusBadGateway || deref(e.Code) != "upstream_failed" || e.Type != "server_error" {
 		t.Errorf("%d %s, want 502 upstream_failed", res.StatusCode, text)

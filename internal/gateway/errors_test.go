@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/nettest"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/score"
@@ -128,6 +129,7 @@ func TestBodyLimits(t *testing.T) {
 		{"wrong framing", nil, "Transfer-Encoding: chunked", "zz\r\n", 400, "body_incomplete"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // a connection that is closed at once lingers half a second
 			s := newSite(t, tt.change, newPod(t, func(http.ResponseWriter, *http.Request) { t.Error("a pod was asked") }))
 			res, e := send(t, s, tt.header, tt.body)
 			if res.StatusCode != tt.status || deref(e.Code) != tt.code {
@@ -150,7 +152,7 @@ func TestNothingOfARequestIsLogged(t *testing.T) {
 	address, _ := breaker(t, "s3cret-answer\r\n")
 	s := newSite(t, func(set *setup) {
 		set.gateway.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
-	}, deadPod(t), address)
+	}, nettest.Refusing(t), address)
 	r := s.request(t, http.MethodPost, chatPath, strings.NewReader(`{"model":"m","prompt":"s3cret","messages":[{"role":"user","content":"s3cret"}],"cache_salt":"s3cret"}`))
 	for _, name := range []string{"Authorization", "Cookie", "X-Other"} {
 		r.Header.Set(name, "s3cret")

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -16,6 +16,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/nettest"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
@@ -42,6 +43,7 @@ type setup struct {
 	gateway Config
 	picker  picker.Config
 	models  []pool.ModelEntry
+	line    *nettest.Memory // in place of a listener of loopback
 }
 
 // newSite makes a site with pods named pod-0, pod-1, … at the addresses; the
@@ -88,13 +90,47 @@ func newSite(tb testing.TB, change func(*setup), pods ...string) *site {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(s.Close)
-	s.server = httptest.NewUnstartedServer(nil)
-	s.server.Config = s.Server()
-	s.server.Start()
-	s.client = s.server.Client()
-	tb.Cleanup(s.server.Close)
+	s.serve(tb, set.line)
 	return s
 }
+
+func (s *site) serve(tb testing.TB, line *nettest.Memory) {
+	if line == nil {
+		s.server = httptest.NewUnstartedServer(nil)
+		s.server.Config = s.Server()
+	} else {
+		s.server = &httptest.Server{Listener: line, Config: s.Server()}
+	}
+	s.server.Start()
+	s.client = s.server.Client()
+	if line != nil {
+		s.client = &http.Client{Transport: &http.Transport{DialContext: line.Dial}}
+	}
+	tb.Cleanup(func() {
+		s.client.CloseIdleConnections()
+		s.server.Close()
+	})
+}
+
+// inBubble runs a test in fake time, of a site with one pod, all in memory. Its address
+// is podAddress.
+func inBubble(t *testing.T, change func(*setup), pod http.HandlerFunc, test func(t *testing.T, s *site)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		line, podLine := nettest.Listen(), nettest.Listen()
+		podServer := &httptest.Server{Listener: podLine, Config: &http.Server{Handler: pod}}
+		podServer.Start()
+		t.Cleanup(podServer.Close)
+		s := newSite(t, func(set *setup) {
+			set.line = line
+			change(set)
+		}, podAddress)
+		s.upstream.transport.DialContext = podLine.Dial
+		test(t, s)
+	})
+}
+
+const podAddress = "10.0.0.1:8000"
 
 func podName(i int) string { return "pod-" + string(rune('0'+i)) }
 
@@ -131,7 +167,7 @@ func (s *site) end(tb testing.TB) record.Outcome {
 			tb.Errorf("%d bytes of bodies are still held, want 0", n)
 		}
 		return o
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		tb.Fatal("the exchange did not end")
 		return record.Outcome{}
 	}
@@ -153,17 +189,6 @@ func newPod(tb testing.TB, h http.HandlerFunc) string {
 	server := httptest.NewServer(h)
 	tb.Cleanup(server.Close)
 	return server.Listener.Addr().String()
-}
-
-// deadPod is an address where nobody listens.
-func deadPod(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 const (

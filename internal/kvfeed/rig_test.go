@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/nettest"
 )
 
 // serve answers with a page until the test ends, and keeps the token that was sent
@@ -41,12 +41,7 @@ func TestLook(t *testing.T) {
 	well := serve(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, vllm(4, 1)) }, &token)
 	broken := serve(t, func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, &token)
 	stranger := serve(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, "up 1\n") }, &token)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := "http://" + listener.Addr().String() + "/metrics"
-	listener.Close()
+	nobody := "http://" + nettest.Refusing(t) + "/metrics"
 
 	p := New(Config{Clock: clock.Wall{}, Pages: Pages{Pickers: []string{picker}, Engines: []Engine{
 		{"well", well}, {"nobody", nobody}, {"broken", broken}, {"stranger", stranger},

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/eppctl/eppctl/internal/metricview"
+	"github.com/eppctl/eppctl/internal/nettest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -145,12 +146,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	_, err = client(t, Options{}).Read(t.Context(), "http://"+l.Addr().String()+"/metrics")
+	_, err := client(t, Options{}).Read(t.Context(), "http://"+nettest.Refusing(t)+"/metrics")
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Kind != Unreachable || !strings.Contains(e.Reason(), "connection refused") || !strings.Contains(e.Hint(), "port-forward") {
 		t.Errorf("error %v", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
+	"github.com/eppctl/eppctl/internal/nettest"
 )
 
 func TestSettingsOfACluster(t *testing.T) {
@@ -61,12 +62,7 @@ func TestSettingsOfACluster(t *testing.T) {
 		f.Refuse("*", 503)
 		k := inCluster(t, f, "chat")
 		k.ConfigMap = kube.Name{Namespace: "serving", Name: "conf"}
-		free, err := open("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := free.Addr().String()
-		free.Close()
+		address := nettest.Free(t)
 		var log locked
 		done := make(chan error, 1)
 		go func() { done <- k.AwaitSettings(t.Context(), address, slog.New(slog.NewTextHandler(&log, nil))) }()

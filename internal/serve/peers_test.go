@@ -4,33 +4,20 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/nettest"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/sim"
 )
 
-// freeAddresses finds addresses of which nobody made use a moment ago.
-func freeAddresses(t *testing.T, n int) (out []string) {
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close() // open until all are found, so that they differ
-		out = append(out, ln.Addr().String())
-	}
-	return out
-}
-
 // startReplicas serves the pods of one fleet by three pickers that know each other; the
 // first brings the fleet.
 func startReplicas(t *testing.T, pods int) []*rig {
-	addresses := freeAddresses(t, 3)
+	addresses := []string{nettest.Free(t), nettest.Free(t), nettest.Free(t)}
 	var all []*rig
 	for i, address := range addresses {
 		opts := serveOptions(0)
@@ -179,7 +166,7 @@ func TestReportsAndReplicasOverTLS(t *testing.T) {
 	var pair TLS
 	pair.CertFile, pair.KeyFile = newPair(t, t.TempDir(), "epp.test")
 	pair.Reports = true
-	addresses := freeAddresses(t, 2)
+	addresses := []string{nettest.Free(t), nettest.Free(t)}
 	var all []*rig
 	for i, address := range addresses {
 		opts := serveOptions(0)

@@ -22,7 +22,7 @@ import (
 
 // patience is how long a test waits for something that must happen; it fails
 // after that. Nothing is waited for that long on a machine that is not stuck.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // A rig is a running picker with its fleet, used as clients use it: over HTTP.
 type rig struct {

@@ -141,7 +141,7 @@ func (h *overHTTP) must(err error) {
 // until polls what other goroutines make true.
 func (h *overHTTP) until(what string, holds func() bool) {
 	h.Helper()
-	ctx, cancel := context.WithTimeout(h.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(h.Context(), 2*time.Minute)
 	defer cancel()
 	for !holds() {
 		if (clock.Wall{}).Sleep(ctx, 200*time.Microsecond) != nil {

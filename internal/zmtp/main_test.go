@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test with a real network waits for what must happen.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()

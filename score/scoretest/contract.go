@@ -19,13 +19,13 @@ type ContractOptions struct {
 	// is given.
 	Request *score.InferenceRequest
 	Pods    []score.PodState
-	// Grace is how long after the end of its context a call may take; 0 means
-	// 100 ms, which leaves room for a busy machine.
+	// Grace is how long after the end of its context a call may take; 0 means a
+	// second, which leaves room for a busy machine.
 	Grace time.Duration
 }
 
 const (
-	defaultGrace = 100 * time.Millisecond
+	defaultGrace = time.Second
 	maxDetail    = 200 // characters that fit on a line of an explanation
 	callers      = 8   // goroutines that call at the same time
 )

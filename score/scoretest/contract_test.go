@@ -58,6 +58,8 @@ func TestContractAcceptsTheBuiltins(t *testing.T) {
 }
 
 func TestContractReports(t *testing.T) {
+	released := make(chan struct{})
+	t.Cleanup(func() { close(released) })
 	var calls atomic.Int64
 	for name, tc := range map[string]struct {
 		scorer scorer
@@ -81,7 +83,12 @@ func TestContractReports(t *testing.T) {
 			}, "changes its arguments",
 		},
 		"a scorer that does not end": {
-			of(func(*score.PodState) score.Result { time.Sleep(30 * time.Millisecond); return score.Scored(1, "") }),
+			func(ctx context.Context, _ *score.InferenceRequest, _ *score.PodState, _ *score.Summary) score.Result {
+				if ctx.Err() != nil {
+					<-released
+				}
+				return score.Scored(1, "")
+			},
 			"has not returned 1ms after its context ended",
 		},
 	} {
