@@ -218,6 +218,16 @@ func (s *replicaSource) Find(ctx context.Context, id string, nth int) (found sou
 	return found, err
 }
 
+// Parts are the replicas that run now, for [source.Watch].
+func (s *replicaSource) Parts(ctx context.Context) ([]source.Part, error) {
+	p, err := s.pickers(ctx)
+	if err != nil {
+		s.failed(err)
+		return nil, err
+	}
+	return p.Parts(ctx)
+}
+
 // Each implements [source.Source].
 func (s *replicaSource) Each(ctx context.Context, want source.Want, visit func(*explain.Record) error) (more bool, err error) {
 	p, err := s.pickers(ctx)

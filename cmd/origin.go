@@ -142,6 +142,13 @@ func sourceError(err error) error {
 	if e, ok := errors.AsType[*source.MissingError](err); ok {
 		return cli.WithHint(err, cli.ExitNotFound, reach(e.MissingError))
 	}
+	if e, ok := errors.AsType[*source.NowhereError](err); ok {
+		code := cli.ExitNotFound
+		if e.Deaf > 0 {
+			code = cli.ExitUnreachable // it may be there
+		}
+		return cli.WithHint(err, code, strings.Join(e.Reaches, "\n")+"\nlist recent decisions with 'eppctl decisions'")
+	}
 	if e, ok := errors.AsType[*record.AmbiguousError](err); ok {
 		return ambiguous(err, e.Candidates)
 	}

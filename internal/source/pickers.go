@@ -22,8 +22,16 @@ type Pickers struct {
 // NewPickers asks these. They stay the caller's to close.
 func NewPickers(clients []*admin.Client, opts Options) *Pickers { return &Pickers{clients, opts} }
 
+// Parts are the pickers one by one, for [Watch].
+func (p *Pickers) Parts(context.Context) (parts []Part, err error) {
+	for _, client := range p.clients {
+		parts = append(parts, Part{client.Server(), &Pickers{[]*admin.Client{client}, p.opts}})
+	}
+	return parts, nil
+}
+
 // Find implements [Source]. Errors are those of [admin.Client], of the picker that
-// tells most.
+// tells most; that none of several has it is a [*NowhereError].
 func (p *Pickers) Find(ctx context.Context, id string, nth int) (Found, error) {
 	if len(p.clients) == 1 {
 		found, err := p.clients[0].Decision(ctx, id, nth)
@@ -126,7 +134,43 @@ func (p *Pickers) ask(ctx context.Context, id string) ([]hit, error) {
 		p.warn(errs)
 		return begins, nil
 	}
-	return nil, p.worst(errs)
+	return nil, p.nowhere(errs)
+}
+
+// NowhereError says that none of several pickers has a decision, as far as they answer.
+type NowhereError struct {
+	*admin.NotFoundError
+	Reaches     []string // how far back each knows decisions, in words
+	Asked, Deaf int      // pickers, and those of them that did not answer
+}
+
+// Error implements error.
+func (e *NowhereError) Error() string {
+	if e.Deaf > 0 {
+		return fmt.Sprintf("%v by those %d of %d pickers that answer", e.NotFoundError, e.Asked-e.Deaf, e.Asked)
+	}
+	return fmt.Sprintf("%v by any of %d pickers", e.NotFoundError, e.Asked)
+}
+
+// Unwrap returns what one of them said.
+func (e *NowhereError) Unwrap() error { return e.NotFoundError }
+
+// nowhere is the error when no picker has what is looked for.
+func (p *Pickers) nowhere(errs []error) error {
+	err := p.worst(errs)
+	first, absent := errors.AsType[*admin.NotFoundError](err)
+	if !absent {
+		return err
+	}
+	e := &NowhereError{NotFoundError: first, Asked: len(errs)}
+	for i, err := range errs {
+		if answered, ok := errors.AsType[*admin.NotFoundError](err); ok {
+			e.Reaches = append(e.Reaches, p.clients[i].Server()+": "+answered.Reach())
+		} else {
+			e.Deaf++
+		}
+	}
+	return e
 }
 
 // ambiguous is the error when several requests have an ID that begins so.
