@@ -41,8 +41,8 @@ type poolItem struct {
 	Ports     []int     `json:"ports"` // each an endpoint of its own on every pod
 	// Picker is whose picker it has: eppctl, llm-d or unknown.
 	Picker string `json:"picker"`
-	// Version is that of the picker: of its image's tag, of its label, or the image's
-	// digest; "" when none tells. Of different replicas it is all, with commas.
+	// Version is that of the picker: of its image's tag, of its label, as it says itself, or
+	// the image's digest; "" when none tells. Of different replicas it is all, with commas.
 	Version       string `json:"version"`
 	Service       string `json:"service"` // of the picker
 	Replicas      *int   `json:"replicas"`
@@ -110,6 +110,7 @@ func (l *poolsLook) pool(ctx context.Context, pool *kube.InferencePool) poolItem
 	if picker != nil && picker.Kind == kube.KindEppctl && len(picker.Running()) > 0 {
 		troubles, err := troublesOf(ctx, l.cluster, picker, l.token)
 		item.seeTroubles(troubles, err)
+		item.Version = picker.Version()
 	}
 	return item
 }

@@ -43,6 +43,7 @@ type pickerWords struct {
 			Since              time.Time
 		}
 	}
+	version string // as the picker says, when nothing else tells it
 }
 
 // pickerProblem is a list of objects that is not up to date; one that is forbidden is
@@ -53,8 +54,9 @@ type pickerProblem struct {
 	Forbidden    bool
 }
 
-// troublesOf asks a picker's replicas what is wrong with a pool. The error is of the
-// first that could not be asked, after what the others say.
+// troublesOf asks a picker's replicas what is wrong with a pool, and for their version
+// where nothing else tells it. The error is of those that could not be asked, after what
+// the others say.
 func troublesOf(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker, token string) ([]poolTrouble, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, troublesTimeout, fmt.Errorf("no answer in %s", troublesTimeout))
 	defer cancel()
@@ -76,9 +78,14 @@ func troublesOf(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker,
 	_ = asked.Wait() // what went wrong is in errs
 	troubles := []poolTrouble{}
 	for i, words := range said {
-		if words != nil {
-			troubles = words.add(troubles, picker.Pool.String(), pods[i].Name)
+		if words == nil {
+			continue
 		}
+		if words.version != "" {
+			at := slices.IndexFunc(picker.Pods, func(p kube.PickerPod) bool { return p.Name == pods[i].Name })
+			picker.Pods[at].Version = words.version
+		}
+		troubles = words.add(troubles, picker.Pool.String(), pods[i].Name)
 	}
 	return troubles, errors.Join(errs...)
 }
@@ -100,6 +107,11 @@ func (r *replicas) words(ctx context.Context, pod kube.PickerPod) (*pickerWords,
 	words := new(pickerWords)
 	if err == nil {
 		err = json.Unmarshal(raw, words)
+	}
+	if pod.Vague {
+		if doc, err := client.Version(ctx); err == nil {
+			words.version = doc.Info.Version
+		}
 	}
 	return words, err
 }

@@ -50,6 +50,7 @@ type PickerPod struct {
 	Name, Container        string
 	Kind                   PickerKind
 	Version                string // as the image's tag, a label or the image's digest tells; "" when none does
+	Vague                  bool   // Version is no release's: a digest, a tag that moves, or nothing
 	Ready, Running         bool   // Running: the container is, and the pod is not on its way out
 	State                  string // in words: "ready", "CrashLoopBackOff, restarted 5 times"
 	Restarted              bool
@@ -229,9 +230,10 @@ func (c *Cluster) podsBy(ctx context.Context, namespace string, selector map[str
 func pickerPod(pod *corev1.Pod, port *Port) PickerPod {
 	c := pickerContainer(pod, port)
 	out := PickerPod{
-		Name: pod.Name, Container: c.Name, Kind: kindOf(pod, c), Version: versionOf(pod, c),
+		Name: pod.Name, Container: c.Name, Kind: kindOf(pod, c),
 		AdminPort: portOf(c, "admin", "admin-addr", defaultAdminPort), MetricsPort: portOf(c, "metrics", "metrics-addr", defaultMetricsPort),
 	}
+	out.Version, out.Vague = versionOf(pod, c)
 	out.AdminAuth = slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "https-admin" }) ||
 		slices.ContainsFunc(slices.Concat(c.Command, c.Args), func(arg string) bool { return arg == "--admin-auth" || arg == "--admin-auth=true" })
 	if n, ok := argument(c, "metrics-port"); ok { // llm-d's
@@ -314,8 +316,8 @@ func kindOf(pod *corev1.Pod, c *corev1.Container) PickerKind {
 
 // versionOf is what a container runs: by the tag of its image, by the pod's label, or
 // by the digest of the image, as it is pinned or as the node has pulled it. A tag that
-// goes from one image to the next comes last.
-func versionOf(pod *corev1.Pod, c *corev1.Container) string {
+// goes from one image to the next comes last. vague: it is none that a release has.
+func versionOf(pod *corev1.Pod, c *corev1.Container) (version string, vague bool) {
 	image, digest, _ := strings.Cut(c.Image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
 	moves := ""
@@ -327,7 +329,10 @@ func versionOf(pod *corev1.Pod, c *corev1.Container) string {
 			digest = s.ImageID[strings.LastIndexByte(s.ImageID, '@')+1:]
 		}
 	}
-	return cmp.Or(tag, pod.Labels["app.kubernetes.io/version"], shortDigest(digest), moves)
+	if version = cmp.Or(tag, pod.Labels["app.kubernetes.io/version"]); version != "" {
+		return version, false
+	}
+	return cmp.Or(shortDigest(digest), moves), true
 }
 
 // shortDigest is the beginning of a digest, as long as it is shown elsewhere; "" when it

@@ -2,23 +2,21 @@ package kube
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/eppctl/eppctl/internal/golden"
 )
 
 func TestTunnel(t *testing.T) {
@@ -217,7 +215,7 @@ func TestStepsThatFail(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "# %s\n%s\n  %s\n\n", test.name, step.Error(), strings.ReplaceAll(step.Hint, "\n", "\n  "))
 	}
-	golden(t, "reach.golden", all.String())
+	golden.Equal(t, "testdata/reach.golden", all.String())
 }
 
 // goThere goes all the way: to the pool, to its picker, and to its admin port or log.
@@ -243,25 +241,6 @@ func goThere(t *testing.T, cluster *Cluster, pool string) error {
 	defer conn.Close()
 	_, err = conn.Read(make([]byte, 1))
 	return err
-}
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), write it anew with -update:\n%s", path, diff)
-	}
 }
 
 func TestUnreachableServer(t *testing.T) {
@@ -327,8 +306,8 @@ func TestVersions(t *testing.T) {
 		if tc.label != "" {
 			pod.Labels = map[string]string{"app.kubernetes.io/version": tc.label}
 		}
-		if got := pickerPod(&pod, nil).Version; got != tc.want {
-			t.Errorf("image %q, pulled %q, label %q: version %q, want %q", tc.image, tc.id, tc.label, got, tc.want)
+		if got := pickerPod(&pod, nil); got.Version != tc.want || got.Vague != (got.Version == "" || strings.HasPrefix(got.Version, "sha256:") || got.Version == "latest") {
+			t.Errorf("image %q, pulled %q, label %q: version %q, vague %t, want %q", tc.image, tc.id, tc.label, got.Version, got.Vague, tc.want)
 		}
 	}
 	rollout := Picker{Pods: []PickerPod{{Version: "v2"}, {Version: "v1"}, {}, {Version: "v2"}}}
