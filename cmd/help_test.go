@@ -2,37 +2,16 @@ package cmd
 
 import (
 	"context"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
-
-// golden compares a text with a file, and writes that with -update.
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s; run with -update if it should (-want +got):\n%s", path, diff)
-	}
-}
 
 // runTest runs a command line without a process.
 func runTest(t *testing.T, args ...string) (stdout, stderr string, status int) {
@@ -62,7 +41,7 @@ func TestHelpPages(t *testing.T) {
 			if status != cli.ExitOK || stderr != "" {
 				t.Fatalf("status %d, stderr %q", status, stderr)
 			}
-			golden(t, filepath.Join("..", "testdata", "help", name+".txt"), got)
+			golden.Equal(t, filepath.Join("..", "testdata", "help", name+".txt"), got)
 			for line := range strings.Lines(got) {
 				if n := len([]rune(strings.TrimRight(line, "\n"))); n > pipeColumns {
 					t.Errorf("%d columns: %s", n, line)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
 	"github.com/eppctl/eppctl/internal/shell"
 )
@@ -136,7 +137,7 @@ func TestPools(t *testing.T) {
 		if status := run(t.Context(), s, []string{"pools", "--kubeconfig", config, "--color", "never"}); status != cli.ExitOK {
 			t.Fatalf("%s: status %d: %s", name, status, errOut)
 		}
-		golden(t, filepath.Join("..", "testdata", "pools", name+".txt"), out.String())
+		golden.Equal(t, filepath.Join("..", "testdata", "pools", name+".txt"), out.String())
 	}
 	s, out, errOut := cli.Test()
 	if status := run(t.Context(), s, []string{"pools", "--kubeconfig", config, "-o", "name"}); status != cli.ExitOK ||

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -79,7 +80,7 @@ func TestConversation(t *testing.T) {
 		if err := r.Text(&b, explain.TextOptions{Width: columns}); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, fmt.Sprintf("conversation.%d.txt", columns), b.String())
+		golden.Equal(t, fmt.Sprintf("testdata/conversation.%d.txt", columns), b.String())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 )
 
 // documented is what comes as HTML and Markdown.
@@ -45,8 +46,8 @@ func goldenDocuments(t *testing.T, name string, d documented) {
 	page := htmlOf(t, d, explain.DocumentOptions{})
 	page = regexp.MustCompile(`(?s)<style>.*</style>`).ReplaceAllString(page, "<style></style>")
 	page = regexp.MustCompile(`(?s)<pre>.*</pre>`).ReplaceAllString(page, "<pre></pre>")
-	golden(t, name+".html", page)
-	golden(t, name+".md", markdownOf(t, d, explain.DocumentOptions{}))
+	golden.Equal(t, "testdata/"+name+".html", page)
+	golden.Equal(t, "testdata/"+name+".md", markdownOf(t, d, explain.DocumentOptions{}))
 }
 
 // documents are all that the scenes give.

@@ -3,11 +3,8 @@ package explain_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,27 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (write the golden files with -update)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-golden +got; accept it with -update):\n%s", path, diff)
-	}
-}
 
 // recordOf records a scene; the damaged one gets its damage after the sealing.
 func recordOf(name string, s scene) *explain.Record {
@@ -62,14 +40,14 @@ func TestGolden(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(scenes())) {
 		t.Run(name, func(t *testing.T) {
 			report := explain.Explain(recordOf(name, scenes()[name]), explain.Options{})
-			golden(t, name+".80.txt", textOf(t, report, explain.TextOptions{Width: 80}))
-			golden(t, name+".120.txt", textOf(t, report, explain.TextOptions{Width: 120}))
-			golden(t, name+".wide.txt", textOf(t, report, explain.TextOptions{Wide: true}))
+			golden.Equal(t, "testdata/"+name+".80.txt", textOf(t, report, explain.TextOptions{Width: 80}))
+			golden.Equal(t, "testdata/"+name+".120.txt", textOf(t, report, explain.TextOptions{Width: 120}))
+			golden.Equal(t, "testdata/"+name+".wide.txt", textOf(t, report, explain.TextOptions{Wide: true}))
 			document, err := json.MarshalIndent(report, "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+".json", string(document)+"\n")
+			golden.Equal(t, "testdata/"+name+".json", string(document)+"\n")
 			goldenDocuments(t, name, report)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -41,8 +42,8 @@ func TestVersus(t *testing.T) {
 				t.Errorf("verdict = %q, want %q in it", v.Verdict, tc.want)
 			}
 			name := "versus-" + tc.scene + "-" + v.Endpoint[strings.LastIndex(v.Endpoint, ".")+1:strings.Index(v.Endpoint, ":")]
-			golden(t, name+".80.txt", explain.TextOf(v, explain.TextOptions{Width: 80}))
-			golden(t, name+".120.txt", explain.TextOf(v, explain.TextOptions{Width: 120}))
+			golden.Equal(t, "testdata/"+name+".80.txt", explain.TextOf(v, explain.TextOptions{Width: 80}))
+			golden.Equal(t, "testdata/"+name+".120.txt", explain.TextOf(v, explain.TextOptions{Width: 120}))
 			if tc.scene != "clear-win" {
 				return
 			}
@@ -50,7 +51,7 @@ func TestVersus(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+".json", string(document)+"\n")
+			golden.Equal(t, "testdata/"+name+".json", string(document)+"\n")
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -120,13 +121,13 @@ func TestWhatIf(t *testing.T) {
 			if !q.golden {
 				return
 			}
-			golden(t, "whatif-"+q.name+".80.txt", comparisonText(t, c, explain.TextOptions{Width: 80}))
-			golden(t, "whatif-"+q.name+".120.txt", comparisonText(t, c, explain.TextOptions{Width: 120}))
+			golden.Equal(t, "testdata/whatif-"+q.name+".80.txt", comparisonText(t, c, explain.TextOptions{Width: 80}))
+			golden.Equal(t, "testdata/whatif-"+q.name+".120.txt", comparisonText(t, c, explain.TextOptions{Width: 120}))
 			document, err := json.MarshalIndent(c, "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "whatif-"+q.name+".json", string(document)+"\n")
+			golden.Equal(t, "testdata/whatif-"+q.name+".json", string(document)+"\n")
 			goldenDocuments(t, "whatif-"+q.name, c)
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/score"
 )
 
@@ -285,6 +286,6 @@ func TestWindowText(t *testing.T) {
 		if err := w.Text(&b, explain.TextOptions{Width: columns}); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, fmt.Sprintf("window.%d.txt", columns), b.String())
+		golden.Equal(t, fmt.Sprintf("testdata/window.%d.txt", columns), b.String())
 	}
 }

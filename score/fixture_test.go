@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -15,10 +14,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/score"
 )
-
-var update = flag.Bool("update", false, "write testdata/decisions-1000.jsonl.gz anew")
 
 // saved is one decision of the fixture: inputs, and the bits that came out.
 type saved struct {
@@ -100,7 +98,7 @@ func (s *saved) outcome(t *testing.T) {
 // picker replays on a laptop.
 func TestThousandDecisionsToTheBit(t *testing.T) {
 	path := filepath.Join("testdata", "decisions-1000.jsonl.gz")
-	if *update {
+	if golden.Update() {
 		writeFixture(t, path)
 	}
 	list := readFixture(t, path)

@@ -4,20 +4,13 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eppctl/eppctl/explain"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
 
 // noon is the time of all screens.
 var noon = time.Date(2026, 11, 30, 14, 23, 7, 0, time.UTC)
@@ -165,25 +158,4 @@ func still(w, h int, look Look, snap *explain.Snapshot) *Model {
 		m.Update(Update{Snapshot: snap, Rows: someRows(40)})
 	}
 	return m
-}
-
-// golden compares text with a file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s differs; run with -update if it should (-want +got):\n%s", path, diff)
-	}
 }

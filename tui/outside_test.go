@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 )
 
 // outside is a fleet that another picker routes, as metrics tell it.
@@ -47,7 +48,7 @@ func TestFromOutside(t *testing.T) {
 					m := still(size[0], size[1], Look{}, nil)
 					m.Update(Update{Snapshot: outside(picker)})
 					m.open = open
-					golden(t, strings.TrimPrefix(t.Name(), "TestFromOutside/"), visible(m.screen()))
+					golden.Equal(t, "testdata/"+strings.TrimPrefix(t.Name(), "TestFromOutside/")+".txt", visible(m.screen()))
 				})
 			}
 		}

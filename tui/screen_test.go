@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 )
 
 var looks = map[string]Look{
@@ -31,14 +32,14 @@ func TestScreens(t *testing.T) {
 	for _, size := range sizes {
 		for name, look := range looks {
 			t.Run(fmt.Sprintf("hot-%dx%d-%s", size[0], size[1], name), func(t *testing.T) {
-				golden(t, strings.TrimPrefix(t.Name(), "TestScreens/"), visible(still(size[0], size[1], look, hot()).screen()))
+				golden.Equal(t, "testdata/"+strings.TrimPrefix(t.Name(), "TestScreens/")+".txt", visible(still(size[0], size[1], look, hot()).screen()))
 			})
 		}
 		for name, snap := range map[string]*explain.Snapshot{
 			"pods-0": fleet(0), "pods-1": fleet(1), "pods-8": fleet(8), "pods-300": fleet(300), "states": everyState(), "nothing": nil,
 		} {
 			t.Run(fmt.Sprintf("%s-%dx%d", name, size[0], size[1]), func(t *testing.T) {
-				golden(t, strings.TrimPrefix(t.Name(), "TestScreens/"), visible(still(size[0], size[1], Look{}, snap).screen()))
+				golden.Equal(t, "testdata/"+strings.TrimPrefix(t.Name(), "TestScreens/")+".txt", visible(still(size[0], size[1], Look{}, snap).screen()))
 			})
 		}
 	}
@@ -58,7 +59,7 @@ func TestOpenPanes(t *testing.T) {
 				turn(m.whatIf.knobs, 2, 8)
 				m.whatIf.result = try(m.whatIf.records, m.whatIf.knobs)
 				m.open = open
-				golden(t, strings.TrimPrefix(t.Name(), "TestOpenPanes/"), visible(m.screen()))
+				golden.Equal(t, "testdata/"+strings.TrimPrefix(t.Name(), "TestOpenPanes/")+".txt", visible(m.screen()))
 			})
 		}
 	}
@@ -73,7 +74,7 @@ func TestUnreachableScreen(t *testing.T) {
 		m.Update(Update{Err: fmt.Errorf("connection refused"), Retry: 2 * time.Second})
 		now = now.Add(7 * time.Second)
 		m.Update(Update{Err: fmt.Errorf("connection refused"), Retry: 2 * time.Second})
-		golden(t, "unreachable-"+name, visible(m.screen()))
+		golden.Equal(t, "testdata/unreachable-"+name+".txt", visible(m.screen()))
 		m.Update(Update{Snapshot: hot()})
 		if got := m.screen()[2]; !strings.Contains(got, "chat-2 takes 31%") {
 			t.Errorf("when it is back the verdict line is %q", got)
@@ -81,7 +82,7 @@ func TestUnreachableScreen(t *testing.T) {
 	}
 	m := still(80, 24, Look{}, nil)
 	m.Update(Update{Err: fmt.Errorf("connection refused"), Retry: 2 * time.Second})
-	golden(t, "unreachable-from-the-start", visible(m.screen()))
+	golden.Equal(t, "testdata/unreachable-from-the-start.txt", visible(m.screen()))
 }
 
 // At no size does a line reach the last cell, or anything panic, whatever is open.

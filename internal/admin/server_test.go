@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -35,7 +36,7 @@ func TestDocuments(t *testing.T) {
 			if got := w.Header().Get("Content-Type"); got != "application/json" {
 				t.Errorf("content type = %q, want application/json", got)
 			}
-			golden(t, file, w.Body.Bytes())
+			golden.Equal(t, "testdata/"+file, indented(t, w.Body.Bytes()))
 		})
 	}
 }

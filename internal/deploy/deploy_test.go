@@ -1,21 +1,18 @@
 package deploy
 
 import (
-	"flag"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "write golden files anew")
+	"github.com/eppctl/eppctl/internal/golden"
+)
 
 // chat are the options of a test, changed by change.
 func chat(change func(*Options)) *Options {
@@ -65,25 +62,8 @@ func TestManifests(t *testing.T) {
 			for _, f := range files {
 				objectOf(t, f)
 			}
-			golden(t, name+".yaml", Stream(files))
+			golden.Equal(t, "testdata/"+name+".yaml", Stream(files))
 		})
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s; run with -update if it should (-want +got):\n%s", path, diff)
 	}
 }
 
@@ -164,7 +144,7 @@ func TestChartIsTheTemplates(t *testing.T) {
 		if files[i].Name != name {
 			t.Fatalf("%s in the place of %s", files[i].Name, name)
 		}
-		golden(t, "helm-"+name, files[i].Text)
+		golden.Equal(t, "testdata/helm-"+name, files[i].Text)
 	}
 }
 

@@ -126,6 +126,13 @@ var rules = []rule{
 		example: [2]string{"internal/picker", "google.golang.org/grpc"},
 	},
 	{
+		why:     "what is made for tests is in no program",
+		from:    []string{"..."},
+		not:     append([]string{"internal/e2e/..."}, forTests...),
+		deny:    append([]string{"testing"}, forTests...),
+		example: [2]string{"internal/kube", "internal/kube/kubetest"},
+	},
+	{
 		why:     "main starts cmd and nothing else",
 		from:    []string{"."},
 		only:    []string{"std", "cmd"},
@@ -135,6 +142,7 @@ var rules = []rule{
 	{
 		why:  "third-party code comes in by decision: extend this list with it",
 		from: []string{"..."},
+		not:  []string{"internal/golden"}, // with what tests compare
 		only: []string{
 			"std", "...",
 			"charm.land/...",                        // the dashboard: Bubble Tea, Lip Gloss, Bubbles
@@ -159,6 +167,9 @@ var rules = []rule{
 		example: [2]string{"internal/pool", "github.com/pkg/errors"},
 	},
 }
+
+// forTests are packages that only tests import.
+var forTests = []string{"internal/golden/...", "internal/heaptest/...", "internal/kube/kubetest/...", "internal/nettest/..."}
 
 // large are packages that would bring in all of Kubernetes' types, or keep the linker
 // from dropping unused methods.

@@ -3,21 +3,16 @@ package envoyconfig
 import (
 	"encoding/json"
 	"encoding/pem"
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/internal/steering"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
 
 func ca(t *testing.T) []byte {
 	t.Helper()
@@ -100,20 +95,7 @@ func TestGolden(t *testing.T) {
 			if err := c.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("testdata", name+".json")
-			got := c.JSON()
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("differs from %s; run with -update if it should (-want +got):\n%s", path, diff)
-			}
+			golden.Equal(t, "testdata/"+name+".json", c.JSON())
 		})
 	}
 }

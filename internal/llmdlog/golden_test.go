@@ -1,39 +1,15 @@
 package llmdlog_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/internal/llmdlog"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (write the golden files with -update)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-golden +got; accept it with -update):\n%s", path, diff)
-	}
-}
 
 // table is what scorers said and what came of it, of records one after the other.
 func table(t *testing.T, records []*explain.Record) string {
@@ -69,7 +45,7 @@ func TestScorersOfCapturedDecisions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			records := slices.DeleteFunc(slices.Clone(all), func(rec *explain.Record) bool { return rec.RequestID != id })
-			golden(t, name+".txt", table(t, records))
+			golden.Equal(t, "testdata/"+name+".txt", table(t, records))
 		})
 	}
 }
@@ -102,7 +78,7 @@ func TestScorersOfOtherSetups(t *testing.T) {
 			t.Parallel()
 			_, records := parse(llmdlog.Options{}, s.lines)
 			replays(t, records)
-			golden(t, name+".txt", table(t, records))
+			golden.Equal(t, "testdata/"+name+".txt", table(t, records))
 		})
 	}
 }

@@ -3,19 +3,14 @@ package metricview
 import (
 	"bytes"
 	"compress/gzip"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eppctl/eppctl/internal/cli"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
 
 // at is when pages without a start time were read.
 var now = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -80,24 +75,6 @@ func look(t testing.TB, o Observation) *Document {
 		t.Fatal(err)
 	}
 	return d
-}
-
-// golden compares with a file of testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("differs from %s; run with -update if it should (-want +got):\n%s", path, diff)
-	}
 }
 
 // written is what write prints in a format, on a terminal of some columns or, for

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/golden"
 )
 
 var pages = []string{
@@ -18,8 +19,8 @@ func TestCapturedPages(t *testing.T) {
 	for _, name := range pages {
 		t.Run(name, func(t *testing.T) {
 			d := look(t, single(captured(t, name)))
-			golden(t, name+".txt", written(t, cli.FormatTable, 0, d.Write))
-			golden(t, name+".json", asJSON(t, d))
+			golden.Equal(t, "testdata/"+name+".txt", written(t, cli.FormatTable, 0, d.Write))
+			golden.Equal(t, "testdata/"+name+".json", asJSON(t, d))
 		})
 	}
 }
@@ -33,17 +34,17 @@ func between(t *testing.T) Observation {
 
 func TestRatesBetweenTwoPages(t *testing.T) {
 	d := look(t, between(t))
-	golden(t, "rates.txt", written(t, cli.FormatTable, 0, d.Write))
-	golden(t, "rates.json", asJSON(t, d))
+	golden.Equal(t, "testdata/rates.txt", written(t, cli.FormatTable, 0, d.Write))
+	golden.Equal(t, "testdata/rates.json", asJSON(t, d))
 }
 
 func TestWideAndTerminals(t *testing.T) {
 	d := look(t, between(t))
-	golden(t, "rates.wide.txt", written(t, cli.FormatWide, 0, d.Write))
+	golden.Equal(t, "testdata/rates.wide.txt", written(t, cli.FormatWide, 0, d.Write))
 	for _, columns := range []int{120, 80, 40} {
 		llmd := look(t, single(captured(t, "llmd-main")))
 		got := written(t, cli.FormatTable, columns, llmd.Write)
-		golden(t, "llmd-main."+Number(float64(columns))+".txt", got)
+		golden.Equal(t, "testdata/llmd-main."+Number(float64(columns))+".txt", got)
 		for line := range strings.Lines(string(got)) {
 			if n := len([]rune(strings.TrimRight(line, "\n"))); n > columns && columns >= 80 {
 				t.Errorf("%d columns in %d: %s", n, columns, line)
@@ -63,8 +64,8 @@ func TestTrouble(t *testing.T) {
 	if err := d.Write(cli.Printer{Streams: s, Format: cli.FormatTable}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "trouble.color.txt", out.Bytes())
-	golden(t, "trouble.json", asJSON(t, d))
+	golden.Equal(t, "testdata/trouble.color.txt", out.Bytes())
+	golden.Equal(t, "testdata/trouble.json", asJSON(t, d))
 	if d.Status != Alert {
 		t.Errorf("status %s, want ALERT", d.Status)
 	}

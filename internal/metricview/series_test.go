@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eppctl/eppctl/internal/cli"
+	"github.com/eppctl/eppctl/internal/golden"
 )
 
 func selectors(t *testing.T, texts ...string) []Selector {
@@ -62,9 +63,9 @@ func TestSelectTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "series.txt", written(t, cli.FormatTable, 0, d.Write))
-	golden(t, "series.wide.txt", written(t, cli.FormatWide, 0, d.Write))
-	golden(t, "series.json", asJSON(t, d))
+	golden.Equal(t, "testdata/series.txt", written(t, cli.FormatTable, 0, d.Write))
+	golden.Equal(t, "testdata/series.wide.txt", written(t, cli.FormatWide, 0, d.Write))
+	golden.Equal(t, "testdata/series.json", asJSON(t, d))
 }
 
 // Of two replicas counters are added up, and gauges told of each.

@@ -2,7 +2,6 @@ package patrol
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -15,8 +14,6 @@ import (
 	"github.com/eppctl/eppctl/internal/metricview"
 	"github.com/eppctl/eppctl/internal/scrape"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

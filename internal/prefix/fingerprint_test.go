@@ -3,7 +3,6 @@ package prefix
 import (
 	"encoding/binary"
 	"encoding/json"
-	"flag"
 	"math/bits"
 	"os"
 	"slices"
@@ -12,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-)
 
-var update = flag.Bool("update", false, "write testdata/fingerprints.json anew")
+	"github.com/eppctl/eppctl/internal/golden"
+)
 
 const vectorFile = "../../testdata/fingerprints.json"
 
@@ -132,7 +131,7 @@ func vectors() []vector {
 
 func TestFingerprintVectors(t *testing.T) {
 	want := vectors()
-	if *update {
+	if golden.Update() {
 		writeVectors(t, want)
 	}
 	raw, err := os.ReadFile(vectorFile)

@@ -3,7 +3,6 @@ package scoretest_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,11 +10,10 @@ import (
 	"testing"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/score"
 	"github.com/eppctl/eppctl/score/scoretest"
 )
-
-var update = flag.Bool("update", false, "write testdata/decisions.jsonl anew")
 
 // recorded is decisions over two equal pods, as JSON Lines; a has a little more
 // in its cache.
@@ -63,7 +61,7 @@ func writeDecision(t *testing.T, out *bytes.Buffer, n int, pods []score.PodState
 // about equal.
 func TestExampleDecisions(t *testing.T) {
 	const path = "testdata/decisions.jsonl"
-	if *update {
+	if golden.Update() {
 		var out bytes.Buffer
 		rng := rand.New(rand.NewPCG(3, 1130))
 		for n := range 20 {
