@@ -222,13 +222,13 @@ func (c *Client) document(ctx context.Context, q call, doc any) error {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err != nil {
-		return c.unreachable(fmt.Errorf("the answer broke off: %w", plain(err)))
+		return c.garbled(fmt.Errorf("the answer broke off: %w", plain(err)))
 	}
 	if len(raw) > maxDocument {
 		return fmt.Errorf("read %s: the answer is longer than %d bytes", q.path, maxDocument)
 	}
 	if err := json.Unmarshal(raw, doc); err != nil {
-		return c.unreachable(fmt.Errorf("the answer to %s can't be read: %w", q.path, err))
+		return c.garbled(fmt.Errorf("the answer to %s can't be read: %w", q.path, err))
 	}
 	return nil
 }

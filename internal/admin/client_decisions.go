@@ -39,7 +39,7 @@ func (c *Client) Walk(ctx context.Context, f Filter, visit func(*explain.Record)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return c.unreachable(fmt.Errorf("the list broke off: %w", plain(err)))
+			return c.garbled(fmt.Errorf("the list broke off: %w", plain(err)))
 		}
 		if err := visit(rec); err != nil {
 			return err
@@ -63,10 +63,10 @@ func (c *Client) Decision(ctx context.Context, id string, nth int) (*DecisionLoo
 		return nil, err
 	}
 	if doc.Item == nil {
-		return nil, c.unreachable(errors.New("the answer holds no decision"))
+		return nil, c.garbled(errors.New("the answer holds no decision"))
 	}
 	if err := record.Check(doc.Item); err != nil {
-		return nil, c.unreachable(fmt.Errorf("the answer holds no decision: %w", err))
+		return nil, c.garbled(fmt.Errorf("the answer holds no decision: %w", err))
 	}
 	return doc, nil
 }

@@ -86,15 +86,27 @@ func (e *VersionError) Hint() string {
 type UnreachableError struct {
 	Server string
 	Err    error
-	hint   string
+
+	hint     string
+	answered bool // a picker did, to a point
 }
 
 func (c *Client) unreachable(err error) error {
 	return &UnreachableError{Server: c.Server(), Err: err, hint: c.hint}
 }
 
+// garbled is the error of an answer of a picker that is no answer.
+func (c *Client) garbled(err error) error {
+	return &UnreachableError{Server: c.Server(), Err: err, hint: c.hint, answered: true}
+}
+
 // Error implements error.
-func (e *UnreachableError) Error() string { return fmt.Sprintf("no picker at %s: %v", e.Server, e.Err) }
+func (e *UnreachableError) Error() string {
+	if e.answered {
+		return fmt.Sprintf("the picker at %s: %v", e.Server, e.Err)
+	}
+	return fmt.Sprintf("no picker at %s: %v", e.Server, e.Err)
+}
 
 // Unwrap returns what happened.
 func (e *UnreachableError) Unwrap() error { return e.Err }
@@ -106,6 +118,9 @@ func (e *UnreachableError) Hint() string {
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](e.Err); ok {
 		return "a certificate that a picker made for itself can't be checked: give --pool [NAMESPACE/]NAME, or start the picker with --tls-cert"
+	}
+	if e.answered {
+		return "it may have ended meanwhile: try again, and see its log"
 	}
 	if e.hint != "" {
 		return e.hint

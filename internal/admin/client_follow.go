@@ -42,7 +42,7 @@ func (c *Client) Snapshot(ctx context.Context) (*explain.Snapshot, error) {
 // known refuses a document that is no snapshot.
 func (c *Client) known(s *explain.Snapshot) error {
 	if s.Kind != explain.KindSnapshot || s.APIVersion != explain.APIVersion {
-		return c.unreachable(fmt.Errorf("it answers with a %.40q of %.40q, and no snapshot", s.Kind, s.APIVersion))
+		return c.garbled(fmt.Errorf("it answers with a %.40q of %.40q, and no snapshot", s.Kind, s.APIVersion))
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (c *Client) Stream(ctx context.Context, interval time.Duration, visit func(
 			return err
 		}
 		if line.End != nil {
-			return c.unreachable(errors.New(explain.Sanitize(line.End.Reason)))
+			return c.garbled(errors.New(explain.Sanitize(line.End.Reason)))
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	default:
 		err = fmt.Errorf("the stream broke off: %w", plain(err))
 	}
-	return c.unreachable(err)
+	return c.garbled(err)
 }
 
 // readLine reads a line of at most maxLine bytes.
