@@ -90,13 +90,25 @@ func (f *serveFlags) bodySizes(o *serve.Options) error {
 	return nil
 }
 
-// checkExtproc refuses flags of ext_proc that contradict each other, or that
-// nobody would read.
+// checkExtproc refuses flags of ext_proc and of TLS that contradict each other, or
+// that nobody would read.
 func (f *serveFlags) checkExtproc(flags *pflag.FlagSet, address string) error {
 	if err := filled(flags, "tls-cert", "tls-key"); err != nil {
 		return err
 	}
 	elsewhere := f.adminAuth || f.reportTLS // TLS is spoken at other ports too
+	if err := f.checkTLS(elsewhere); err != nil || address != "" {
+		return err
+	}
+	for _, name := range []string{"tls-cert", "plaintext", "fallbacks", "scores-metadata"} {
+		if flags.Changed(name) && (name != "tls-cert" || !elsewhere) {
+			return fmt.Errorf("--%s needs ext_proc, which has no address: give --extproc-addr HOST:PORT", name)
+		}
+	}
+	return nil
+}
+
+func (f *serveFlags) checkTLS(elsewhere bool) error {
 	switch {
 	case f.plaintext && f.tlsCert+f.tlsKey != "" && !elsewhere:
 		return errors.New("--plaintext and --tls-cert or --tls-key contradict each other: give one of them")
@@ -104,13 +116,8 @@ func (f *serveFlags) checkExtproc(flags *pflag.FlagSet, address string) error {
 		return errors.New("--tls-cert needs --tls-key FILE")
 	case f.tlsKey != "" && f.tlsCert == "":
 		return errors.New("--tls-key needs --tls-cert FILE")
-	case address != "":
-		return nil
-	}
-	for _, name := range []string{"tls-cert", "plaintext", "fallbacks", "scores-metadata"} {
-		if flags.Changed(name) && (name != "tls-cert" || !elsewhere) {
-			return fmt.Errorf("--%s needs ext_proc, which has no address: give --extproc-addr HOST:PORT", name)
-		}
+	case f.reportTLS && f.sim == 0 && f.reportTokenFile+f.reportToken == "":
+		return errors.New("--report-tls needs --report-token-file FILE")
 	}
 	return nil
 }
@@ -147,8 +154,6 @@ func (f *serveFlags) needs(flag string) string {
 		return "--sim-load RATE or --sim-load FILE"
 	case strings.HasPrefix(flag, "sim-") && f.sim == 0:
 		return "--sim N"
-	case flag == "report-tls" && f.reportTokenFile == "" && f.reportToken == "":
-		return "--report-token-file FILE"
 	case (flag == "sim-events-as" || flag == "sim-event-loss" || flag == "sim-event-replay") && !f.simEvents:
 		return "--sim-events"
 	}

@@ -185,7 +185,7 @@ func (s *Server) buildPicker(weights score.Weights) (err error) {
 		Pool: s.pool, Tree: s.tree, Recorder: s.store, Clock: s.clock, Weights: weights, Scorers: s.opts.Scorers,
 		Policy: s.opts.Policy, BlockSize: s.opts.Config.BlockSize, Logger: s.log, Tokeniser: tokeniser, Election: s.opts.Election,
 		ScorerDeadline: config.Milliseconds(s.opts.Config.ScorerDeadlineMs), Settle: s.opts.settle,
-		Observer:       observers{s.watch, telemetry.NewObserver(s.metrics, s.log, s.ring.Render)},
+		Observer: observers{s.watch, telemetry.NewObserver(s.metrics, s.log, s.ring.Render)},
 	})
 	if err != nil {
 		return err

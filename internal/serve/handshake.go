@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"os"
@@ -100,28 +99,33 @@ func reasonOf(err error) string {
 }
 
 // serverLog is the log of an HTTP server, which has a line for every failed handshake:
-// that goes to failures, the rest to log.
+// that goes to failures, the rest on.
 type serverLog struct {
+	slog.Handler
 	failures *handshakes
-	log      *log.Logger
 }
 
-// Write takes one line of the server's.
-func (l serverLog) Write(line []byte) (int, error) {
-	text := strings.TrimSpace(string(line))
-	failure, ok := strings.CutPrefix(text, "http: TLS handshake error from ")
+// Enabled implements [slog.Handler]: failures are counted at every level.
+func (l serverLog) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements [slog.Handler].
+func (l serverLog) Handle(ctx context.Context, line slog.Record) error {
+	failure, ok := strings.CutPrefix(line.Message, "http: TLS handshake error from ")
 	client, reason, hasReason := strings.Cut(failure, ": ")
 	switch {
 	case !ok || !hasReason:
-		l.log.Print(text)
-	case reason == io.EOF.Error() || strings.HasSuffix(reason, net.ErrClosed.Error()): // see failed
-	default:
-		if _, addresses, network := strings.Cut(reason, "->"); network { // read tcp A->B: why
-			_, reason, _ = strings.Cut(addresses, ": ")
+		if !l.Handler.Enabled(ctx, line.Level) {
+			return nil
 		}
-		l.failures.count(client, reason)
+		return l.Handler.Handle(ctx, line)
+	case reason == io.EOF.Error() || strings.HasSuffix(reason, net.ErrClosed.Error()): // see failed
+		return nil
 	}
-	return len(line), nil
+	if _, addresses, network := strings.Cut(reason, "->"); network { // read tcp A->B: why
+		_, reason, _ = strings.Cut(addresses, ": ")
+	}
+	l.failures.count(client, reason)
+	return nil
 }
 
 // newHandshakes makes the count of a port's failed handshakes, and shows it as metric.

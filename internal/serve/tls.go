@@ -3,7 +3,7 @@ package serve
 import (
 	"crypto/tls"
 	"fmt"
-	"log"
+	"log/slog"
 	"net/http"
 
 	"github.com/eppctl/eppctl/internal/certs"
@@ -69,6 +69,6 @@ func (s *Server) encrypt(server *http.Server, port, metric string) error {
 	server.TLSConfig.NextProtos = []string{"http/1.1"}
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
-	server.ErrorLog = log.New(serverLog{failures, server.ErrorLog}, "", 0)
+	server.ErrorLog = slog.NewLogLogger(serverLog{s.log.Handler(), failures}, slog.LevelWarn)
 	return nil
 }
