@@ -121,6 +121,9 @@ func (p *topPrinter) verdict(s *explain.Snapshot, replica string) {
 	said := append([]string{s.Verdict.Code + ": " + s.Verdict.Message}, s.Verdict.Evidence...)
 	text := streams.Time(s.Time) + "  " + replica + strings.Join(said, "; ")
 	fmt.Fprintln(streams.Out, streams.Paint(tone, cli.Sanitize(text)))
+	if silence := s.Router.Silence; silence != nil {
+		fmt.Fprintln(streams.Out, streams.Paint(cli.Warn, cli.Sanitize(streams.Time(s.Time)+"  "+replica+silence.Text(s.Time))))
+	}
 }
 
 // podColumns are those of [podTexts].

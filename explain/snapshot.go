@@ -1,6 +1,9 @@
 package explain
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // KindSnapshot is the Kind of a [Snapshot].
 const KindSnapshot = "Snapshot"
@@ -56,14 +59,38 @@ type RouterState struct {
 	Pool    string `json:"pool"`    // "" when it has no name
 	// Role is "leader" or "standby" where replicas elect one that picks, and Leader the
 	// name of that one, as far as is known; "" where all pick.
-	Role     string  `json:"role,omitempty"`
-	Leader   string  `json:"leader,omitempty"`
-	Uptime   float64 `json:"uptimeSeconds"`
-	MaxQueue int     `json:"maxQueue"` // 0 when not known
-	Weights  Weights `json:"weights"`
-	InFlight int     `json:"inFlight"` // requests that have not ended
-	Streams  int     `json:"streams"`  // readers of this
-	Dropped  uint64  `json:"dropped"`  // snapshots and rows that such readers were too slow for
+	Role   string `json:"role,omitempty"`
+	Leader string `json:"leader,omitempty"`
+	// Silence is what there is no news of from the cluster; null while all is up to date,
+	// and outside of one.
+	Silence  *Silence `json:"silence,omitempty"`
+	Uptime   float64  `json:"uptimeSeconds"`
+	MaxQueue int      `json:"maxQueue"` // 0 when not known
+	Weights  Weights  `json:"weights"`
+	InFlight int      `json:"inFlight"` // requests that have not ended
+	Streams  int      `json:"streams"`  // readers of this
+	Dropped  uint64   `json:"dropped"`  // snapshots and rows that such readers were too slow for
+}
+
+// Silence is what a picker has no news of from its cluster. It routes on what it knew.
+type Silence struct {
+	Since time.Time `json:"since"`
+	// Of is a list of objects; "" is all: the API server is away.
+	Of   string `json:"of"`
+	Pods int    `json:"pods"` // the last known
+}
+
+// Text is the silence in a sentence, at a time.
+func (s *Silence) Text(at time.Time) string {
+	what := "API server away"
+	if s.Of != "" {
+		what = "no news of " + s.Of
+	}
+	pods := fmt.Sprintf("%d pods", s.Pods)
+	if s.Pods == 1 {
+		pods = "1 pod"
+	}
+	return fmt.Sprintf("cluster: %s for %s, routing on the last known %s", what, max(at.Sub(s.Since).Truncate(time.Second), 0), pods)
 }
 
 // The roles of a replica.

@@ -143,6 +143,11 @@ func windowName(seconds int) string {
 	return fmt.Sprintf("%ds", seconds)
 }
 
+// renderSilence says what the picker has no news of from its cluster.
+func renderSilence(d headData, w int, st *styles) []string {
+	return []string{st.draw(w, span{warn, " ! " + d.snap.Router.Silence.Text(d.snap.Time)})}
+}
+
 // renderVerdict is the one sentence, always in the same place.
 func renderVerdict(d headData, w int, st *styles) []string {
 	if d.err != nil {

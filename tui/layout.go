@@ -8,6 +8,7 @@ const (
 	paneTitle
 	paneRates
 	paneVerdict
+	paneCluster
 	panePods
 	paneFeed
 	paneEvents
@@ -65,7 +66,7 @@ func layout(p plan) []rect {
 		s.up(paneFooter, 1)
 	}
 	if p.h >= spaceHeight {
-		s.top++
+		s.down(paneCluster, 1) // blank, but when there is something to say
 	}
 	switch {
 	case p.open != paneNone:

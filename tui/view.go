@@ -6,6 +6,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/eppctl/eppctl/explain"
 )
 
 // View draws the screen.
@@ -53,6 +55,9 @@ func (m *Model) draw(r rect) []string {
 		st = st.dimmed()
 	}
 	focused := m.active() == r.pane
+	if m.snap.Router.Silence != nil && m.tellsSilence(r.pane) {
+		return renderSilence(m.head(r.w), r.w, m.st)
+	}
 	switch r.pane {
 	case paneTitle:
 		return renderTitle(m.head(r.w), r.w, m.st)
@@ -97,6 +102,18 @@ func (m *Model) drawOpen(r rect, st *styles) []string {
 	default:
 		return nil
 	}
+}
+
+// tellsSilence reports whether a pane tells that there is no news from the cluster: its
+// own, or on small screens the rates, or a verdict that tells nothing.
+func (m *Model) tellsSilence(p pane) bool {
+	rects, at := layout(m.plan), paneVerdict
+	for _, better := range []pane{paneRates, paneCluster} {
+		if _, there := find(rects, better); there {
+			at = better
+		}
+	}
+	return p == at && (p != paneVerdict || m.err == nil && m.snap.Verdict.Code == explain.VerdictOK)
 }
 
 func (m *Model) head(w int) headData {

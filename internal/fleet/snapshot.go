@@ -36,6 +36,9 @@ func (w *Watch) router(now time.Time, weights *score.Weights) explain.RouterStat
 	if w.cfg.Role != nil {
 		r.Role, r.Leader = w.cfg.Role()
 	}
+	if w.cfg.Silence != nil {
+		r.Silence = w.cfg.Silence()
+	}
 	r.Streams, r.Dropped = int(w.feed.count.Load()), w.feed.dropped.Load()
 	return r
 }

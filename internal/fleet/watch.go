@@ -29,8 +29,10 @@ type Config struct {
 	Router explain.RouterState
 	Models func() string // base models that are served, in words
 	// Role is the picker's among its replicas, see [explain.RouterState]; nil = all pick.
-	Role   func() (role, leader string)
-	Policy string // that picks
+	Role func() (role, leader string)
+	// Silence is what there is no news of from a cluster; nil = there is none.
+	Silence func() *explain.Silence
+	Policy  string // that picks
 }
 
 // Watch follows a fleet. It is the picker's observer, and safe for concurrent use

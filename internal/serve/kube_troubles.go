@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/naming"
@@ -86,6 +87,20 @@ func faultNotes(p kube.PoolState, odd []kube.Fault) (ports, pods string) {
 		pods += fmt.Sprintf("; and %d more", n-maxNamed)
 	}
 	return ports, pods
+}
+
+// silence is what there is no news of; nil = all is up to date.
+func (k *kubeFleet) silence() *explain.Silence {
+	since, of, silent := k.watch.Silence()
+	if !silent {
+		return nil
+	}
+	s, _ := k.now()
+	silence := &explain.Silence{Since: since.Round(0).UTC(), Of: of}
+	for _, p := range s.Pools {
+		silence.Pods += p.Pods
+	}
+	return silence
 }
 
 // faultKey is a fault of a pool.

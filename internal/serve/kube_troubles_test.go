@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
 	"github.com/eppctl/eppctl/internal/naming"
@@ -128,4 +129,27 @@ func TestNotesOfFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// That the API server is away is in the picture that top draws, for as long as it is.
+func TestSnapshotTellsOfSilence(t *testing.T) {
+	engines, f := start(t, serveOptions(2)), kubetest.New(t)
+	engines.enginePool(f)
+	opts := serveOptions(0)
+	opts.Kube = inCluster(t, f, "chat")
+	r := start(t, opts)
+	silence := func() *explain.Silence {
+		s, err := r.admin.Snapshot(r.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Router.Silence
+	}
+	if s := silence(); s != nil {
+		t.Errorf("it is well, and silent: %+v", s)
+	}
+	f.Refuse("*", 503)
+	r.until("the API server is away", func() bool { s := silence(); return s != nil && s.Of == "" && s.Pods == 2 })
+	f.Refuse("*", 0)
+	r.until("it is back", func() bool { return silence() == nil })
 }

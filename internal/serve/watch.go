@@ -29,6 +29,9 @@ func (s *Server) newWatch() *fleet.Watch {
 	if s.opts.Election != nil {
 		config.Role = s.role
 	}
+	if s.opts.Kube != nil {
+		config.Silence = func() *explain.Silence { return s.kube.silence() }
+	}
 	return fleet.New(config)
 }
 
