@@ -128,20 +128,22 @@ func (x *exchange) watch(f *responseFields) {
 }
 
 // responseHead answers the response's headers.
-func (x *exchange) responseHead(f *responseFields) *extproc.ProcessingResponse {
-	mutation := &extproc.HeaderMutation{RemoveHeaders: f.remove}
+func (x *exchange) responseHead(f *responseFields) any {
+	var b raw
 	if x.head.id != "" && f.requestID != x.head.id {
-		mutation.SetHeaders = []*core.HeaderValueOption{header(steering.RequestID, x.head.id)}
+		b = appendHeader(make(raw, 0, 128), steering.RequestID, x.head.id)
+	}
+	for _, name := range f.remove {
+		b = appendText(b, fieldRemoveHeaders, name)
 	}
 	if x.answer.rename != nil && f.length != "" && x.modes.response != buffered {
-		mutation.RemoveHeaders = append(mutation.RemoveHeaders, "content-length")
+		b = appendText(b, fieldRemoveHeaders, "content-length")
 	}
-	if len(mutation.SetHeaders)+len(mutation.RemoveHeaders) == 0 {
+	if len(b) == 0 {
 		return unchangedResponseHeaders
 	}
-	return &extproc.ProcessingResponse{Response: &extproc.ProcessingResponse_ResponseHeaders{
-		ResponseHeaders: &extproc.HeadersResponse{Response: &extproc.CommonResponse{HeaderMutation: mutation}},
-	}}
+	b = wrap(b, 0, fieldHeaderMutation, 0)
+	return raw(wrap(wrap(b, 0, fieldCommon, 0), 0, fieldResponseHeadersReply, 0))
 }
 
 // responseBody lets a piece of the answer pass.

@@ -2,17 +2,19 @@ package extproc
 
 import (
 	"bytes"
+	"math"
 	"unicode/utf8"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// incoming is a message of the gateway. Headers and bodies, which every request
-// has, are read here: [proto.Unmarshal] takes memory for each name, each value and
-// each level. It reads all the rest, and whatever looks unusual.
+// incoming is a message of the gateway. What every request has is read here:
+// [proto.Unmarshal] takes memory for each name, each value and each level, and fills
+// maps by reflection. It reads all the rest, and whatever looks unusual.
 type incoming struct {
 	extproc.ProcessingRequest
 
@@ -56,6 +58,9 @@ const (
 	fieldObservability   = 10
 	fieldProtocolConfig  = 11
 
+	fieldRequestMode  = 1 // ProtocolConfiguration
+	fieldResponseMode = 2
+	fieldSendAtOnce   = 3
 	fieldHeaderMap    = 1 // HttpHeaders
 	fieldHeadersEnd   = 3
 	fieldBodyText     = 1 // HttpBody
@@ -79,7 +84,15 @@ func (m *incoming) parts(data []byte) (rest []byte, ok bool) {
 			if m.Request != nil || !m.part(&f) {
 				return nil, false
 			}
-		case fieldMetadata, fieldAttributes, fieldObservability, fieldProtocolConfig:
+		case fieldAttributes:
+			if f.kind != protowire.BytesType || !m.attribute(f.bytes) {
+				return nil, false
+			}
+		case fieldProtocolConfig:
+			if f.kind != protowire.BytesType || !m.protocol(f.bytes) {
+				return nil, false
+			}
+		case fieldMetadata, fieldObservability:
 			if !f.empty() || f.number != fieldMetadata { // Envoy puts that on every message
 				rest = append(rest, data[:n]...)
 			}
@@ -92,7 +105,7 @@ func (m *incoming) parts(data []byte) (rest []byte, ok bool) {
 }
 
 func (m *incoming) part(f *field) bool {
-	if !f.isBytes {
+	if f.kind != protowire.BytesType {
 		return false
 	}
 	switch f.number {
@@ -116,10 +129,10 @@ func readBody(b *extproc.HttpBody, data []byte) bool {
 		switch {
 		case n < 0:
 			return false
-		case f.number == fieldBodyText && f.isBytes:
+		case f.number == fieldBodyText && f.kind == protowire.BytesType:
 			b.Body = bytes.Clone(f.bytes)
-		case f.number == fieldBodyEnd && !f.isBytes:
-			b.EndOfStream = f.varint != 0
+		case f.number == fieldBodyEnd && f.kind == protowire.VarintType:
+			b.EndOfStream = f.bits != 0
 		default:
 			return false
 		}
@@ -134,12 +147,12 @@ func readHeaders(h *extproc.HttpHeaders, data []byte) bool {
 		switch {
 		case n < 0:
 			return false
-		case f.number == fieldHeaderMap && f.isBytes && h.Headers == nil:
+		case f.number == fieldHeaderMap && f.kind == protowire.BytesType && h.Headers == nil:
 			if h.Headers = readHeaderMap(f.bytes); h.Headers == nil {
 				return false
 			}
-		case f.number == fieldHeadersEnd && !f.isBytes:
-			h.EndOfStream = f.varint != 0
+		case f.number == fieldHeadersEnd && f.kind == protowire.VarintType:
+			h.EndOfStream = f.bits != 0
 		default:
 			return false
 		}
@@ -154,7 +167,7 @@ func readHeaderMap(data []byte) *core.HeaderMap {
 	count := 0
 	for rest := data; len(rest) > 0; count++ {
 		f, n := nextField(rest)
-		if n < 0 || f.number != fieldHeaderEntry || !f.isBytes {
+		if n < 0 || f.number != fieldHeaderEntry || f.kind != protowire.BytesType {
 			return nil
 		}
 		rest = rest[n:]
@@ -175,7 +188,7 @@ func readHeaderMap(data []byte) *core.HeaderMap {
 func readHeader(v *core.HeaderValue, raw []byte, text string) bool {
 	for len(raw) > 0 {
 		f, n := nextField(raw)
-		if n < 0 || !f.isBytes {
+		if n < 0 || f.kind != protowire.BytesType {
 			return false
 		}
 		part := text[n-len(f.bytes) : n]
@@ -194,30 +207,117 @@ func readHeader(v *core.HeaderValue, raw []byte, text string) bool {
 	return true
 }
 
-// field is one of a message in the wire format.
-type field struct {
-	number  protowire.Number
-	isBytes bool
-	bytes   []byte // with isBytes: the text, or the message in it
-	varint  uint64 // without
+// protocol reads how the gateway sends bodies.
+func (m *incoming) protocol(data []byte) bool {
+	if m.ProtocolConfig != nil {
+		return false
+	}
+	m.ProtocolConfig = &extproc.ProtocolConfiguration{}
+	for c := m.ProtocolConfig; len(data) > 0; {
+		f, n := nextField(data)
+		switch {
+		case n < 0 || f.kind != protowire.VarintType:
+			return false
+		case f.number == fieldRequestMode:
+			c.RequestBodyMode = mode(f.bits)
+		case f.number == fieldResponseMode:
+			c.ResponseBodyMode = mode(f.bits)
+		case f.number == fieldSendAtOnce:
+			c.SendBodyWithoutWaitingForHeaderResponse = f.bits != 0
+		default:
+			return false
+		}
+		data = data[n:]
+	}
+	return true
 }
 
-func (f *field) empty() bool { return f.isBytes && len(f.bytes) == 0 }
+// attribute reads an entry of the map of attributes: a name, and a Struct.
+func (m *incoming) attribute(data []byte) bool {
+	name, value, ok := readEntry(data)
+	if !ok {
+		return false
+	}
+	told := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for len(value) > 0 {
+		f, n := nextField(value)
+		if n < 0 || f.number != fieldStructFields || f.kind != protowire.BytesType {
+			return false
+		}
+		key, v, ok := readEntry(f.bytes)
+		if !ok {
+			return false
+		}
+		if told.Fields[key], ok = readValue(v); !ok {
+			return false
+		}
+		value = value[n:]
+	}
+	if m.Attributes == nil {
+		m.Attributes = map[string]*structpb.Struct{}
+	}
+	m.Attributes[name] = told
+	return true
+}
+
+// readEntry reads an entry of a map, of a string to a message.
+func readEntry(data []byte) (key string, value []byte, ok bool) {
+	for len(data) > 0 {
+		f, n := nextField(data)
+		switch {
+		case n < 0 || f.kind != protowire.BytesType:
+			return "", nil, false
+		case f.number == fieldEntryKey && utf8.Valid(f.bytes):
+			key = string(f.bytes)
+		case f.number == fieldEntryValue && value == nil:
+			value = f.bytes
+		default:
+			return "", nil, false
+		}
+		data = data[n:]
+	}
+	return key, value, true
+}
+
+// readValue reads the value of an attribute when it is a text or a number.
+func readValue(data []byte) (*structpb.Value, bool) {
+	f, n := nextField(data)
+	switch {
+	case n < 0 || n < len(data):
+	case f.number == fieldString && f.kind == protowire.BytesType && utf8.Valid(f.bytes):
+		return structpb.NewStringValue(string(f.bytes)), true
+	case f.number == fieldNumber && f.kind == protowire.Fixed64Type:
+		return structpb.NewNumberValue(math.Float64frombits(f.bits)), true
+	}
+	return nil, false
+}
+
+// field is one of a message in the wire format.
+type field struct {
+	number protowire.Number
+	kind   protowire.Type
+	bytes  []byte // of the BytesType: a text, or a message
+	bits   uint64 // of the others
+}
+
+func (f *field) empty() bool { return f.kind == protowire.BytesType && len(f.bytes) == 0 }
 
 // nextField reads the first field of a message and its length, tag included: −1 for
-// what is damaged, or of other types than those of [field].
+// what is damaged, or of a type that is not in these messages.
 func nextField(data []byte) (f field, length int) {
 	number, kind, n := protowire.ConsumeTag(data)
 	if n < 0 {
 		return f, -1
 	}
 	m := -1
-	f.number, f.isBytes = number, kind == protowire.BytesType
+	f.number, f.kind = number, kind
 	switch kind {
 	case protowire.BytesType:
 		f.bytes, m = protowire.ConsumeBytes(data[n:])
 	case protowire.VarintType:
-		f.varint, m = protowire.ConsumeVarint(data[n:])
+		f.bits, m = protowire.ConsumeVarint(data[n:])
+	case protowire.Fixed64Type:
+		f.bits, m = protowire.ConsumeFixed64(data[n:])
 	default:
 	}
 	if m < 0 {

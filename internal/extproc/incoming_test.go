@@ -75,6 +75,7 @@ func TestAllocationsOfReading(t *testing.T) {
 		{"headers", post("accept", "*/*", "user-agent", "bench", "content-length", "1024", "x-request-id", "my-id"), 5},
 		{"body", requestBody(kilobyte, true), 1},
 		{"the end of a body", requestBody("", true), 0},
+		{"headers of an answer, with attributes", from(podAddress(0), jsonHead("content-length", "1024")), 18},
 	} {
 		tt.m.MetadataContext = &core.Metadata{}
 		data, err := proto.Marshal(tt.m)

@@ -83,7 +83,7 @@ func (x *exchange) writeBody(ofRequest bool, text []byte, last bool) error {
 }
 
 // replyHead answers the request's headers when there is no body to answer.
-func (x *exchange) replyHead() error { return x.write(x.routed(fieldHeadersReply, nil)) }
+func (x *exchange) replyHead() error { return x.write(x.routed(fieldRequestHeadersReply, nil)) }
 
 // replyAll answers headers and body in full duplex; last says that no trailers
 // follow.

@@ -19,10 +19,11 @@ type raw []byte
 // Numbers of fields: of envoy/service/ext_proc/v3/external_processor.proto,
 // envoy/config/core/v3/base.proto, google/protobuf/struct.proto and of map entries.
 const (
-	fieldHeadersReply      = 1 // ProcessingResponse
-	fieldRequestBodyReply  = 3
-	fieldResponseBodyReply = 4
-	fieldDynamicMetadata   = 8
+	fieldRequestHeadersReply  = 1 // ProcessingResponse
+	fieldResponseHeadersReply = 2
+	fieldRequestBodyReply     = 3
+	fieldResponseBodyReply    = 4
+	fieldDynamicMetadata      = 8
 
 	fieldCommon          = 1 // HeadersResponse, BodyResponse
 	fieldHeaderMutation  = 2 // CommonResponse
