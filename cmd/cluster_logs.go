@@ -139,16 +139,21 @@ type tails struct {
 	fresh     chan *explain.Record
 	ended     chan string // pods
 	following map[string]bool
+	begun     bool // the first of them are
 }
 
 // start follows the replicas that are not followed yet.
 func (t *tails) start(ctx context.Context) {
 	for _, pod := range t.source.replicas.picker.Running() {
-		if !t.following[pod.Name] {
-			t.following[pod.Name] = true
-			go t.one(ctx, pod)
+		if t.following[pod.Name] {
+			continue
 		}
+		if t.following[pod.Name] = true; t.begun {
+			t.source.opts.Warn("the log of " + pod.Name + " is followed from now on")
+		}
+		go t.one(ctx, pod)
 	}
+	t.begun = true
 }
 
 // look finds replicas that came since.
@@ -176,8 +181,12 @@ func (t *tails) one(ctx context.Context, pod kube.PickerPod) {
 			}
 		})
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
 		t.source.opts.Warn(err.Error())
+	default:
+		t.source.opts.Warn("the log of " + pod.Name + " has ended; replicas that run are looked for again")
 	}
 }
 

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -65,5 +66,48 @@ func TestExplainOverReplicas(t *testing.T) {
 	api.Forward("epp-1", 9091, "")
 	says("one is silent, and another has it", "of-two", cli.ExitOK, "warning: no picker at http://epp-1:9091: ", "found at http://epp-2:9091")
 	says("one is silent, and may have it", "of-one", cli.ExitUnreachable, "warning: no picker at http://epp-1:9091: ",
-		"by those 2 of 3 pickers that answer", "http://epp-0:9091: decisions are known back to")
+		", as far as 2 of 3 pickers answer", "http://epp-0:9091: decisions are known back to")
+}
+
+// lines hands on what is written, a line at a time.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		l <- strings.TrimSpace(line)
+	}
+	return len(p), nil
+}
+
+// Who follows the logs of llm-d's replicas is told that one of them has ended.
+func TestFollowedLogsEnd(t *testing.T) {
+	api, config := servingCluster(t, replicaPod("epp-0", kubetest.Image(llmdImage)), replicaPod("epp-1", kubetest.Image(llmdImage)))
+	api.Log("epp-0", "")
+	api.Log("epp-1", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	s, _, _ := cli.Test()
+	told := make(lines)
+	s.Err = told
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, s, []string{"decisions", "--watch", "--kubeconfig", config, "-n", "serving"}) }()
+	want := map[string]bool{}
+	for _, pod := range []string{"epp-0", "epp-1"} {
+		want["eppctl: warning: the log of "+pod+" has ended; replicas that run are looked for again"] = true
+	}
+	for patience := time.After(time.Minute); len(want) > 0; {
+		select {
+		case line := <-told:
+			delete(want, line)
+		case <-patience:
+			t.Fatalf("it is not told: %v", want)
+		}
+	}
+	cancel()
+	for {
+		select {
+		case <-told:
+		case <-ended:
+			return
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -95,14 +96,25 @@ func warner(s *cli.Streams) func(string) {
 	return func(text string) { fmt.Fprintf(s.Err, "eppctl: warning: %s\n", cli.Sanitize(text)) }
 }
 
-// tellOnce tells each warning once, however often it is found.
+// maxTold bounds the warnings that are remembered.
+const maxTold = 1000
+
+// tellOnce tells each warning once, however often it is found. It is safe for concurrent
+// use.
 func tellOnce(warn func(string)) func(string) {
+	var mu sync.Mutex
 	told := map[string]bool{}
 	return func(text string) {
-		if !told[text] {
-			told[text] = true
-			warn(text)
+		mu.Lock()
+		defer mu.Unlock()
+		if told[text] {
+			return
 		}
+		if len(told) >= maxTold {
+			clear(told)
+		}
+		told[text] = true
+		warn(text)
 	}
 }
 

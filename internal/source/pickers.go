@@ -147,7 +147,7 @@ type NowhereError struct {
 // Error implements error.
 func (e *NowhereError) Error() string {
 	if e.Deaf > 0 {
-		return fmt.Sprintf("%v by those %d of %d pickers that answer", e.NotFoundError, e.Asked-e.Deaf, e.Asked)
+		return fmt.Sprintf("%v, as far as %d of %d pickers answer", e.NotFoundError, e.Asked-e.Deaf, e.Asked)
 	}
 	return fmt.Sprintf("%v by any of %d pickers", e.NotFoundError, e.Asked)
 }

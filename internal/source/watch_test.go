@@ -125,7 +125,7 @@ func TestNowhere(t *testing.T) {
 	}
 	servers[1].Close()
 	_, err = p.Find(t.Context(), "elsewhere", 1)
-	if e, ok = errors.AsType[*source.NowhereError](err); !ok || e.Deaf != 1 || !strings.HasSuffix(e.Error(), "by those 1 of 2 pickers that answer") {
+	if e, ok = errors.AsType[*source.NowhereError](err); !ok || e.Deaf != 1 || !strings.HasSuffix(e.Error(), ", as far as 1 of 2 pickers answer") {
 		t.Errorf("with one that is silent: %v", err)
 	}
 	if _, absent := errors.AsType[*admin.NotFoundError](fmt.Errorf("explain: %w", err)); !absent {
