@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/eppctl/eppctl/internal/golden"
+	"github.com/eppctl/eppctl/internal/nettest"
 )
 
 func TestTunnel(t *testing.T) {
@@ -25,7 +25,7 @@ func TestTunnel(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	tunnel := cluster.NewTunnel("prod", nil)
 	defer tunnel.Close()
-	client := &http.Client{Transport: tunnel.Transport(), Timeout: 10 * time.Second}
+	client := &http.Client{Transport: tunnel.Transport(), Timeout: time.Minute}
 	get := func() (string, error) {
 		resp, err := client.Get("http://chat-epp-1:9091/")
 		if err != nil {
@@ -244,9 +244,7 @@ func goThere(t *testing.T, cluster *Cluster, pool string) error {
 }
 
 func TestUnreachableServer(t *testing.T) {
-	api := httptest.NewServer(nil)
-	api.Close()
-	cluster := &Cluster{Namespace: "prod", config: &rest.Config{Host: api.URL}}
+	cluster := &Cluster{Namespace: "prod", config: &rest.Config{Host: "http://" + nettest.Refusing(t)}}
 	_, err := cluster.FindPicker(t.Context(), Name{"prod", "chat"})
 	step, ok := errors.AsType[*StepError](err)
 	if !ok || step.Trouble != Unreachable || !strings.Contains(step.Error(), "does not answer") {
