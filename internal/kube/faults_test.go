@@ -47,8 +47,13 @@ func TestFaultsOfPods(t *testing.T) {
 		{"a port twice", []int32{8000}, one(active("8000,8000")), "a@10.0.0.1:8000", nil},
 		{"a pod that is not ready says it too", []int32{8000}, one(active("x"), kubetest.NotReady), "", []string{`"x" is no port`}},
 		{"several pods", []int32{8000}, []kubetest.Doc{pod("b", "10.0.0.2", active("x")), pod("a", "10.0.0.1", active("y"))}, "", []string{"a: ", "b: "}},
-		{"an address that is none", []int32{8000}, []kubetest.Doc{pod("a", "nowhere"), pod("b", "0.0.0.0"), pod("c", "ff02::1"), pod("d", "fe80::1%eth0"), pod("e", "10.0.0.1")},
-			"e@10.0.0.1:8000", []string{`a: its address "nowhere" can't be`, `b: its address "0.0.0.0"`, `c: its address "ff02::1"`, `d: its address "fe80::1%eth0"`}},
+		{
+			"an address that is none",
+			[]int32{8000},
+			[]kubetest.Doc{pod("a", "nowhere"), pod("b", "0.0.0.0"), pod("c", "ff02::1"), pod("d", "fe80::1%eth0"), pod("e", "10.0.0.1")},
+			"e@10.0.0.1:8000",
+			[]string{`a: its address "nowhere" can't be`, `b: its address "0.0.0.0"`, `c: its address "ff02::1"`, `d: its address "fe80::1%eth0"`},
+		},
 		{"one address in two forms", []int32{8000}, []kubetest.Doc{
 			pod("a", "fd00:0::0:1", createdAt("2026-01-01T00:00:00Z")), pod("b", "fd00::1", createdAt("2026-01-02T00:00:00Z")),
 			pod("c", "::ffff:10.0.0.1", createdAt("2026-01-01T00:00:00Z")), pod("d", "10.0.0.1", createdAt("2026-01-02T00:00:00Z")),
@@ -59,8 +64,12 @@ func TestFaultsOfPods(t *testing.T) {
 		{"a target port twice", []int32{8000, 8000}, one(), "a@10.0.0.1:8000", nil},
 		{"target ports that are none", []int32{0, 8000, 70000, -1}, one(), "a@10.0.0.1:8000", []string{": target port -1 is none, and is left out"}},
 		{"no target port", nil, one(), "", nil},
-		{"more target ports than there may be", []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, one(), "a@10.0.0.1:1 a@10.0.0.1:2 a@10.0.0.1:3 a@10.0.0.1:4 a@10.0.0.1:5 a@10.0.0.1:6 a@10.0.0.1:7 a@10.0.0.1:8",
-			[]string{": there are 10 target ports, and those after the first 8 are left out"}},
+		{
+			"more target ports than there may be",
+			[]int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+			one(), "a@10.0.0.1:1 a@10.0.0.1:2 a@10.0.0.1:3 a@10.0.0.1:4 a@10.0.0.1:5 a@10.0.0.1:6 a@10.0.0.1:7 a@10.0.0.1:8",
+			[]string{": there are 10 target ports, and those after the first 8 are left out"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var pods []*podFacts

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -80,25 +79,6 @@ func (w *Watch) LastContact() time.Time {
 
 // Problems is what keeps it from being up to date, and how often something failed.
 func (w *Watch) Problems() ([]Problem, uint64) { return w.trouble.list() }
-
-// Silence is what it has no news of, but for what may not be read, and since when; of is
-// "" when that is all that it watches.
-func (w *Watch) Silence() (since time.Time, of string, silent bool) {
-	problems, _ := w.trouble.list()
-	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Forbidden })
-	if len(problems) == 0 {
-		return since, "", false
-	}
-	first := slices.MinFunc(problems, func(a, b Problem) int { return a.Since.Compare(b.Since) })
-	switch n := len(problems); {
-	case n >= int(w.watching.Load()):
-	case n > 1:
-		of = fmt.Sprintf("%s and %d more lists", first.What, n-1)
-	default:
-		of = first.What
-	}
-	return first.Since, of, true
-}
 
 func (w *Watch) changed() {
 	select {
@@ -379,28 +359,6 @@ func (w *Watch) state() *State {
 	s.Synced = w.synced
 	w.settings.each(func(c *corev1.ConfigMap) { s.Settings = settingsOf(w.named, c) })
 	return s
-}
-
-// count is how many feeds have something to read.
-func (w *Watch) count() (n int32) {
-	add := func(there bool) {
-		if there {
-			n++
-		}
-	}
-	for _, p := range w.pools {
-		add(!p.v1.isAbsent())
-		add(p.old != nil && !p.old.isAbsent())
-		add(p.pods != nil)
-	}
-	for _, m := range w.models {
-		add(!m.models.isAbsent())
-		for _, r := range m.rewrites {
-			add(!r.isAbsent())
-		}
-	}
-	add(w.settings != nil)
-	return n
 }
 
 // add adds what is said of models, in order, and reports whether it is known.
