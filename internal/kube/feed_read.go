@@ -118,13 +118,6 @@ func (f *feed[T]) watch(ctx context.Context, raw *cache.ListWatch, o metav1.List
 	}
 	switch {
 	case err == nil:
-		f.faulty.Store(false)
-		f.opened = time.AfterFunc(min(steady<<min(f.flaps.Load(), 8), lastSteady), func() {
-			if !f.faulty.Load() {
-				f.flaps.Store(0)
-				f.trouble.over(f.String())
-			}
-		})
 		return f.checked(ctx, w, o), nil
 	case initial:
 		// A server that can't stream lists is asked for a list next, and so is one
@@ -180,20 +173,37 @@ type checkedWatch struct {
 	stop sync.Once
 }
 
-// checked begins a watch's check.
+// checked begins a watch's check. It is steady some time after it has told what was
+// there before.
 func (f *feed[T]) checked(ctx context.Context, w watch.Interface, o metav1.ListOptions) watch.Interface {
+	f.faulty.Store(false)
+	after := min(steady<<min(f.flaps.Load(), 8), lastSteady)
+	opened := time.AfterFunc(after, func() {
+		if !f.faulty.Load() {
+			f.flaps.Store(0)
+			f.trouble.over(f.String())
+		}
+	})
+	f.opened = opened
 	c := &checkedWatch{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
 	s := &stream{initial: o.SendInitialEvents != nil}
 	s.last, _ = strconv.ParseUint(o.ResourceVersion, 10, 64) // 0 for what is no number
+	if s.initial {
+		opened.Reset(readAnew)
+	}
 	note := func(err error) watch.Event {
 		f.faulty.Store(true)
 		f.failed(ctx, "watch", err)
 		return faultyEvent(err)
 	}
 	go c.pass(func(e watch.Event) (watch.Event, bool) {
+		before := s.initial
 		err := s.check(e)
-		if err == nil && s.initial && s.count > maxObjects {
+		switch {
+		case err == nil && s.initial && s.count > maxObjects:
 			err = f.tooMany()
+		case err == nil && before && !s.initial:
+			opened.Reset(after)
 		}
 		if err != nil {
 			e = note(err)

@@ -118,6 +118,9 @@ func TestHostileOrders(t *testing.T) {
 					t.Errorf("asked %d times in ten minutes", n)
 				}
 				w.endpoints("a@10.0.0.1:8000")
+				if n := strings.Count(w.logged(), "news from the API server again"); n > 2 {
+					t.Errorf("said %d times that it is over:\n%s", n, w.logged())
+				}
 				f.Instead(nil)
 				f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
 				f.Drop(kubetest.Pods, "a")
