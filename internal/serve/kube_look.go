@@ -20,6 +20,7 @@ const (
 	reasonForbidden  = "ForbiddenWatch"
 	reasonPorts      = "InvalidTargetPorts"
 	reasonPods       = "InvalidPods"
+	reasonCrowd      = "TooManyEndpoints"
 	reasonName       = "NameConflict" // about the resource that loses
 )
 
@@ -45,6 +46,9 @@ func (k *kubeFleet) look(ctx context.Context, views func() []pool.View, blockSiz
 				continue
 			}
 			k.lookAt(&r, p, of[p.Name.String()], empty, blockSize)
+		}
+		if p := s.Pools[0]; p.Pool != nil {
+			r.tell(p, reasonCrowd, tooMany(len(s.Members)))
 		}
 		k.tellForbidden(&r, s)
 		k.tellConflicts()
@@ -86,6 +90,14 @@ func (k *kubeFleet) lookAt(r *round, p kube.PoolState, endpoints []*pool.View, e
 	ports, pods := faultNotes(p, odd)
 	r.tell(p, reasonPorts, ports)
 	r.tell(p, reasonPods, pods)
+}
+
+// tooMany says that not all endpoints are served; "" = they are.
+func tooMany(endpoints int) string {
+	if endpoints <= pool.MaxEndpoints {
+		return ""
+	}
+	return fmt.Sprintf("there are %d endpoints, and the last %d by name get nothing: a picker serves %d; narrow the selector, or make several pools", endpoints, endpoints-pool.MaxEndpoints, pool.MaxEndpoints)
 }
 
 func noEndpoint(p kube.PoolState) string {

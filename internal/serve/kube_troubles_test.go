@@ -10,6 +10,7 @@ import (
 	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
 	"github.com/eppctl/eppctl/internal/naming"
+	"github.com/eppctl/eppctl/internal/pool"
 )
 
 // eventOf is the text of the event of a reason about an object; "" when there is none.
@@ -81,6 +82,15 @@ func TestConflictsAreEvents(t *testing.T) {
 		if of := e["involvedObject"].(map[string]any); of["uid"] != "uid-second" || of["apiVersion"] != "inference.networking.x-k8s.io/v1alpha2" {
 			t.Errorf("the event is about %v", of)
 		}
+	}
+}
+
+func TestCrowdIsTold(t *testing.T) {
+	if got := tooMany(pool.MaxEndpoints); got != "" {
+		t.Errorf("all are served, and it says %q", got)
+	}
+	if got := tooMany(pool.MaxEndpoints + 7); !strings.HasPrefix(got, "there are 4103 endpoints, and the last 7 by name get nothing") {
+		t.Errorf("got %q", got)
 	}
 }
 
