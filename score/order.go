@@ -16,17 +16,17 @@ type rankKey struct {
 }
 
 // set makes the key of pod i, in place: a decision makes one for nearly each pod.
-func (k *rankKey) set(i int, score float64, p *PodState, w *Weights, seed uint64) {
-	*k = rankKey{score: score, pod: i}
-	if k.hasLoad = number(p.Utilization); k.hasLoad {
-		k.load = min(p.Utilization.Value/w.MaxUtilization, 1)
+func (a *rankKey) set(i int, score float64, p *PodState, w *Weights, seed uint64) {
+	*a = rankKey{score: score, pod: i}
+	if a.hasLoad = number(p.Utilization); a.hasLoad {
+		a.load = min(p.Utilization.Value/w.MaxUtilization, 1)
 	}
-	k.depth, k.hasDepth = p.QueueDepth()
+	a.depth, a.hasDepth = p.QueueDepth()
 	hash := p.nameHash
 	if hash == 0 {
 		hash = NameHash(p.Pod, p.Endpoint)
 	}
-	k.mixed = mix64(seed ^ hash)
+	a.mixed = mix64(seed ^ hash)
 }
 
 // mix64 is the finalizer of splitmix64 (Steele, Lea, Flood 2014).

@@ -46,14 +46,17 @@ func TestPiecesAreProtobuf(t *testing.T) {
 			body := &extproc.BodyResponse{Response: &extproc.CommonResponse{BodyMutation: &extproc.BodyMutation{
 				Mutation: &extproc.BodyMutation_StreamedResponse{StreamedResponse: &extproc.StreamedBodyResponse{Body: text, EndOfStream: last}},
 			}}}
-			for of, want := range map[protowire.Number]*reply{
-				fieldRequestBodyReply:  {Response: &extproc.ProcessingResponse_RequestBody{RequestBody: body}},
-				fieldResponseBodyReply: {Response: &extproc.ProcessingResponse_ResponseBody{ResponseBody: body}},
+			for _, tt := range []struct {
+				of   protowire.Number
+				want *reply
+			}{
+				{fieldRequestBodyReply, &reply{Response: &extproc.ProcessingResponse_RequestBody{RequestBody: body}}},
+				{fieldResponseBodyReply, &reply{Response: &extproc.ProcessingResponse_ResponseBody{ResponseBody: body}}},
 			} {
-				data := (&piece{of, text, last}).marshal()
+				data := (&piece{tt.of, text, last}).marshal()
 				var got reply
-				if err := proto.Unmarshal(data.Materialize(), &got); err != nil || !proto.Equal(&got, want) || data.Len() != proto.Size(want) {
-					t.Errorf("%d bytes, last %v: %v, %d bytes of a message, want %d", size, last, err, data.Len(), proto.Size(want))
+				if err := proto.Unmarshal(data.Materialize(), &got); err != nil || !proto.Equal(&got, tt.want) || data.Len() != proto.Size(tt.want) {
+					t.Errorf("%d bytes, last %v: %v, %d bytes of a message, want %d", size, last, err, data.Len(), proto.Size(tt.want))
 				}
 				data.Free()
 			}

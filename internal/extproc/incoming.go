@@ -80,47 +80,43 @@ func (m *incoming) parts(data []byte) (rest []byte, ok bool) {
 			return nil, false
 		}
 		switch f.number {
-		case fieldRequestHeaders, fieldResponseHeaders, fieldRequestBody, fieldResponseBody:
-			if m.Request != nil || !m.part(&f) {
-				return nil, false
-			}
-		case fieldAttributes:
-			if f.kind != protowire.BytesType || !m.attribute(f.bytes) {
-				return nil, false
-			}
-		case fieldProtocolConfig:
-			if f.kind != protowire.BytesType || !m.protocol(f.bytes) {
-				return nil, false
-			}
 		case fieldMetadata, fieldObservability:
 			if !f.empty() || f.number != fieldMetadata { // Envoy puts that on every message
 				rest = append(rest, data[:n]...)
 			}
 		default:
-			return nil, false
+			if f.kind != protowire.BytesType || !m.part(&f) {
+				return nil, false
+			}
 		}
 		data = data[n:]
 	}
 	return rest, true
 }
 
+// part reads a field that is a message; headers and bodies come once.
 func (m *incoming) part(f *field) bool {
-	if f.kind != protowire.BytesType {
-		return false
-	}
+	first := m.Request == nil
 	switch f.number {
 	case fieldRequestHeaders:
 		m.requestHeaders.RequestHeaders, m.Request = &m.headers, &m.requestHeaders
-		return readHeaders(&m.headers, f.bytes)
+		return first && readHeaders(&m.headers, f.bytes)
 	case fieldResponseHeaders:
 		m.responseHeaders.ResponseHeaders, m.Request = &m.headers, &m.responseHeaders
-		return readHeaders(&m.headers, f.bytes)
+		return first && readHeaders(&m.headers, f.bytes)
 	case fieldRequestBody:
 		m.requestBody.RequestBody, m.Request = &m.body, &m.requestBody
-	default:
+		return first && readBody(&m.body, f.bytes)
+	case fieldResponseBody:
 		m.responseBody.ResponseBody, m.Request = &m.body, &m.responseBody
+		return first && readBody(&m.body, f.bytes)
+	case fieldAttributes:
+		return m.attribute(f.bytes)
+	case fieldProtocolConfig:
+		return m.protocol(f.bytes)
+	default:
+		return false
 	}
-	return readBody(&m.body, f.bytes)
 }
 
 func readBody(b *extproc.HttpBody, data []byte) bool {
