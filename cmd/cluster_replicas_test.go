@@ -89,7 +89,9 @@ func TestFollowedLogsEnd(t *testing.T) {
 	told := make(lines)
 	s.Err = told
 	ended := make(chan int, 1)
-	go func() { ended <- run(ctx, s, []string{"decisions", "--watch", "--kubeconfig", config, "-n", "serving"}) }()
+	go func() {
+		ended <- run(ctx, s, []string{"decisions", "--watch", "--kubeconfig", config, "-n", "serving"})
+	}()
 	want := map[string]bool{}
 	for _, pod := range []string{"epp-0", "epp-1"} {
 		want["eppctl: warning: the log of "+pod+" has ended; replicas that run are looked for again"] = true

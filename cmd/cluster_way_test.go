@@ -3,8 +3,7 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -155,7 +154,7 @@ var toTheCluster = []way{
 	}},
 	{name: "API server has another certificate", make: func(t *testing.T, _ *kubetest.Server) []string {
 		server := httptest.NewUnstartedServer(nil)
-		server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes
+		server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo) // of handshakes
 		server.StartTLS()
 		t.Cleanup(server.Close)
 		return []string{"--kube-server", server.URL}

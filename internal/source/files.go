@@ -297,38 +297,6 @@ func (w *walk) group(g group, visit func(*explain.Record) error) error {
 	return nil
 }
 
-// texts reads texts that follow each other; what can be read only once is read again as
-// it was kept.
-func (w *walk) texts(r *reading, names []string) (err error) {
-	switch {
-	case w.f.once && w.f.kept != nil:
-		again, err := w.f.kept.reader()
-		if err != nil {
-			return err
-		}
-		return r.text(w.ctx, w.f.name, again)
-	case w.f.once && w.f.opts.Twice:
-		if w.f.kept, err = newKept(); err != nil {
-			return err
-		}
-		r.kept = w.f.kept
-	}
-	for _, text := range w.f.in {
-		if err := r.text(w.ctx, text.Name, text.In); err != nil {
-			return err
-		}
-	}
-	if w.f.in != nil {
-		return nil
-	}
-	for _, name := range names {
-		if err := w.text(r, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (w *walk) text(r *reading, name string) error {
 	file, err := os.Open(name)
 	if err != nil {

@@ -78,6 +78,7 @@ type watch struct {
 	// before it is new.
 	began  time.Time
 	looked bool
+	newest time.Time // arrival
 }
 
 // watched is a part, and how far its decisions were shown.
@@ -113,34 +114,36 @@ func (w *watch) look(ctx context.Context, src Source) (fresh []*explain.Record, 
 	if err := w.silent(answers); err != nil {
 		return nil, err
 	}
-	newest := w.began
 	for i := range answers {
-		a := &answers[i]
-		if a.err == nil {
-			fresh = append(fresh, w.take(a)...)
-		}
-		if len(a.list) > 0 && a.list[0].Time.After(newest) {
-			newest = a.list[0].Time
+		if answers[i].err == nil {
+			fresh = append(fresh, w.take(&answers[i])...)
 		}
 	}
 	slices.SortStableFunc(fresh, func(a, b *explain.Record) int { return a.Time.Compare(b.Time) })
-	if !w.looked && w.limit > 0 {
-		fresh = fresh[max(len(fresh)-w.limit, 0):]
-	}
 	if !w.looked {
-		w.began, w.looked = newest, true
-		for i := range answers {
-			if answers[i].err != nil {
-				answers[i].part.from = newest
-			}
-		}
+		fresh = w.begin(fresh, answers)
 	}
 	for name, p := range w.parts {
-		if !p.there && newest.Sub(p.from) > patience {
+		if !p.there && w.newest.Sub(p.from) > patience {
 			delete(w.parts, name)
 		}
 	}
 	return fresh, nil
+}
+
+// begin ends the first look: the last few of all parts are shown, and of parts that did
+// not answer nothing before them is new.
+func (w *watch) begin(fresh []*explain.Record, answers []answer) []*explain.Record {
+	w.began, w.looked = w.newest, true
+	for i := range answers {
+		if answers[i].err != nil {
+			answers[i].part.from = w.began
+		}
+	}
+	if w.limit == 0 {
+		return fresh
+	}
+	return fresh[max(len(fresh)-w.limit, 0):]
 }
 
 // meet notes which parts there are.
@@ -242,6 +245,9 @@ func (w *watch) take(a *answer) (fresh []*explain.Record) {
 	}
 	if len(a.list) == 0 {
 		return nil
+	}
+	if newest := a.list[0].Time; newest.After(w.newest) {
+		w.newest = newest
 	}
 	if a.more && w.looked {
 		w.opts.warn("more than %d new decisions at once: the oldest are left out", maxNew)
