@@ -143,7 +143,7 @@ func TestKubeCommandsFindThePicker(t *testing.T) {
 	l.says([]string{"decisions", "--pool", ns + "/chat"}, "asked-one", "asked-two")
 	l.says([]string{"top", "--once", "-n", ns}, "sim-0  chat-epp-1", "sim-0  chat-epp-2", "pickers chat-epp-1, chat-epp-2 of pool "+ns+"/chat")
 	l.says([]string{"metrics", "-n", ns}, "chat-epp-1, chat-epp-2", "2 decisions")
-	l.says([]string{"pools", "-n", ns, "--no-headers"}, "chat  eppctl  –  2/2  0/0  8000", "down: it selects no pod")
+	l.says([]string{"pools", "-n", ns, "--no-headers"}, "chat  eppctl", "  2/2  0/0  8000", "down: it selects no pod")
 	l.says([]string{"drain", "sim-0", "--pool", "chat"}, "pod sim-0 drained")
 	for _, p := range []*picker{one, two} {
 		pods, err := p.admin.Pods(t.Context())
