@@ -86,5 +86,5 @@ func TestAllocationsOfAnExchange(t *testing.T) {
 	s.settled(t)
 }
 
-// They are 45, and more with the race detector.
-const maxAllocations = 54
+// They are 42, and more with the race detector.
+const maxAllocations = 52

@@ -162,8 +162,11 @@ func (x *exchange) closed(err error) error {
 	if x.answer.clientGone && x.progress.Load() != gathering {
 		return nil
 	}
-	return status.Error(codes.Canceled, "eppctl: the gateway ended the stream")
+	return errEnded
 }
+
+// errEnded is how most streams end: the gateway resets them.
+var errEnded = status.Error(codes.Canceled, "eppctl: the gateway ended the stream")
 
 // end is the one way out of every exchange. It must be deferred itself, since it
 // recovers.
