@@ -7,7 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// codec keeps messages in buffers of about their size. gRPC's own has none between
+// codec reads and writes [incoming], [raw] and [piece], and leaves other messages to
+// protobuf. It keeps them in buffers of about their size. gRPC's own has none between
 // 32 KiB and 1 MiB: a piece of a body, of 62,000 bytes, takes 1 MiB until it is
 // sent, all of which is cleared each time.
 type codec struct{ encoding.CodecV2 }
@@ -28,27 +29,30 @@ func poolFor(size int) mem.BufferPool {
 
 // Marshal implements [encoding.CodecV2].
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	var m proto.Message
 	switch v := v.(type) {
 	case raw:
 		return mem.BufferSlice{mem.SliceBuffer(v)}, nil
 	case *piece:
 		return v.marshal(), nil
 	case proto.Message:
-		m = v
-	default:
-		return c.CodecV2.Marshal(v)
+		return marshal(v)
 	}
-	size := proto.Size(m)
-	if size <= smallBuffers {
-		return c.CodecV2.Marshal(v)
+	return c.CodecV2.Marshal(v)
+}
+
+func marshal(m proto.Message) (mem.BufferSlice, error) {
+	size, options := proto.Size(m), proto.MarshalOptions{UseCachedSize: true}
+	if mem.IsBelowBufferPoolingThreshold(size) {
+		b, err := options.Marshal(m)
+		return mem.BufferSlice{mem.SliceBuffer(b)}, err
 	}
-	b := buffers.Get(size)
-	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*b)[:0], m); err != nil {
-		buffers.Put(b)
+	pool := poolFor(size)
+	b := pool.Get(size)
+	if _, err := options.MarshalAppend((*b)[:0], m); err != nil {
+		pool.Put(b)
 		return nil, err
 	}
-	return mem.BufferSlice{mem.NewBuffer(b, buffers)}, nil
+	return mem.BufferSlice{mem.NewBuffer(b, pool)}, nil
 }
 
 // Unmarshal implements [encoding.CodecV2].
