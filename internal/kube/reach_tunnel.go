@@ -197,7 +197,12 @@ type loopback struct{ *http.Transport }
 func (l loopback) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Host = net.JoinHostPort("127.0.0.1", req.URL.Port())
-	return l.Transport.RoundTrip(req)
+	resp, err := l.Transport.RoundTrip(req)
+	// net/http puts words of its own before an error that comes while a connection idles.
+	if step, ok := errors.AsType[*StepError](err); ok {
+		err = step
+	}
+	return resp, err
 }
 
 // tunnelConfig is for upgraded connections, which outlive the limit of a request.
