@@ -82,7 +82,7 @@ func TestCausesOfTiesAndDeeperQueues(t *testing.T) {
 func TestCausesOfGuessedTokens(t *testing.T) {
 	t.Parallel()
 	opts := ownTokens(tokens.SourceEngine)
-	opts.Config.Tokens.TimeoutMs = 250
+	opts.Config.Tokens.TimeoutMs = 2000 // time enough, as long as nothing is slowed down
 	r := start(t, opts)
 	r.warm("ex")
 	r.again("ex")
