@@ -1,12 +1,10 @@
 package kube
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -54,33 +52,6 @@ func TestTunnel(t *testing.T) {
 	}
 	if got, err := get(); err != nil || got != "hello 127.0.0.1:9091" {
 		t.Fatalf("after another port's trouble: %q, %v", got, err)
-	}
-}
-
-// failing is a connection that can't be read from, which shows at once.
-type failing struct {
-	net.Conn
-	err error
-}
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// What ends a connection to a pod is told as it is, whenever net/http comes across it.
-func TestTransportTellsTheStep(t *testing.T) {
-	step := &StepError{Step: "connect to port 9091 of pod prod/chat-epp-1", Err: errors.New("nothing listens there")}
-	here, there := net.Pipe()
-	defer there.Close()
-	transport := loopback{&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return failing{here, step}, nil }}}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://chat-epp-1:9091/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := transport.RoundTrip(req)
-	if err != step { //nolint:errorlint // itself, with nothing around it
-		t.Errorf("RoundTrip: %v, want %v", err, step)
-	}
-	if resp != nil {
-		resp.Body.Close()
 	}
 }
 
