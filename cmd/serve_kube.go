@@ -13,6 +13,7 @@ import (
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/kube"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/serve"
 	"github.com/eppctl/eppctl/internal/telemetry"
 )
@@ -84,7 +85,7 @@ func (f *serveFlags) readSettings(ctx context.Context, k *serve.Kube, log io.Wri
 	}
 	if m := k.Settings; m.Name != (kube.Name{}) && !m.Found {
 		logger.Warn("the pool's annotation names a ConfigMap that is not there, may not be read, or lacks the key: the defaults are in force",
-			slog.String("configMap", m.Name.String()), slog.String("key", kube.SettingsKey))
+			slog.String(logkey.ConfigMap, m.Name.String()), slog.String(logkey.Key, kube.SettingsKey))
 	}
 	return nil
 }

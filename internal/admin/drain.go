@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/eppctl/eppctl/internal/telemetry"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // Drain is what PUT /v1/pods/{pod}/drain takes. The answer is a [PodList] of the
@@ -36,8 +36,8 @@ func (s *server) putDrain(w http.ResponseWriter, r *http.Request) error {
 	for _, p := range list.Items {
 		running += p.InFlight
 	}
-	s.Logger.InfoContext(r.Context(), "drain of a pod changed", slog.String(telemetry.KeyPod, pod),
-		slog.Bool(telemetry.KeyDrained, *body.Drained), slog.Int(telemetry.KeyInFlight, running))
+	s.Logger.InfoContext(r.Context(), "drain of a pod changed", slog.String(logkey.Pod, pod),
+		slog.Bool(logkey.Drained, *body.Drained), slog.Int(logkey.InFlight, running))
 	return answer(w, r, list)
 }
 

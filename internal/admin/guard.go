@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eppctl/eppctl/internal/telemetry"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // guard is before every handler: it turns away what a page in the operator's
@@ -82,7 +82,7 @@ func (s *server) survive(w http.ResponseWriter, r *http.Request) {
 		panic(v)
 	}
 	s.Logger.ErrorContext(r.Context(), "admin handler panicked",
-		slog.String(telemetry.KeyPath, r.URL.Path), slog.String(telemetry.KeyError, fmt.Sprintf("panic of type %T", v)),
-		slog.String(telemetry.KeyStack, string(debug.Stack())))
+		slog.String(logkey.Path, r.URL.Path), slog.String(logkey.Error, fmt.Sprintf("panic of type %T", v)),
+		slog.String(logkey.Stack, string(debug.Stack())))
 	s.answerError(w, r, fail(http.StatusInternalServerError, CodeInternal, "the picker could not answer").hint("its log says why"))
 }

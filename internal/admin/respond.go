@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/picker"
-	"github.com/eppctl/eppctl/internal/telemetry"
 )
 
 // apiError is a failure with its HTTP status.
@@ -82,10 +82,10 @@ func (s *server) answerError(w http.ResponseWriter, r *http.Request, err error) 
 		if r.Context().Err() != nil {
 			return // the client has gone
 		}
-		s.Logger.ErrorContext(r.Context(), "admin request failed", slog.String(telemetry.KeyPath, r.URL.Path), slog.Any(telemetry.KeyError, err))
+		s.Logger.ErrorContext(r.Context(), "admin request failed", slog.String(logkey.Path, r.URL.Path), slog.Any(logkey.Error, err))
 		failure = fail(http.StatusInternalServerError, CodeInternal, "the picker could not answer").hint("its log says why")
 	}
 	if err := write(w, r, failure.status, failure.doc); err != nil {
-		s.Logger.ErrorContext(r.Context(), "admin request failed", slog.Any(telemetry.KeyError, err))
+		s.Logger.ErrorContext(r.Context(), "admin request failed", slog.Any(logkey.Error, err))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/telemetry"
 	"github.com/eppctl/eppctl/score"
@@ -54,9 +55,9 @@ func (s *server) putWeights(w http.ResponseWriter, r *http.Request) error {
 	}
 	next.Generation = now
 	s.Logger.InfoContext(r.Context(), "weights changed",
-		slog.Uint64(telemetry.KeyGeneration, now),
-		slog.Any(telemetry.KeyWeights, explain.RecordWeights(next)),
-		slog.Any(telemetry.KeyPrevious, explain.RecordWeights(old)))
+		slog.Uint64(logkey.Generation, now),
+		slog.Any(logkey.Weights, explain.RecordWeights(next)),
+		slog.Any(logkey.Previous, explain.RecordWeights(old)))
 	return answerWeights(w, r, next)
 }
 
@@ -206,6 +207,6 @@ func (s *server) putLevel(w http.ResponseWriter, r *http.Request) error {
 	s.Level.Set(level)
 	// At a level that is seen under the new one.
 	s.Logger.LogAttrs(r.Context(), max(level, slog.LevelInfo), "log level changed",
-		slog.String(telemetry.KeyLevel, telemetry.LevelName(level)), slog.String(telemetry.KeyPrevious, telemetry.LevelName(old)))
+		slog.String(logkey.LogLevel, telemetry.LevelName(level)), slog.String(logkey.Previous, telemetry.LevelName(old)))
 	return s.level(w, r)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // maxFile bounds a file with a certificate or a key.
@@ -61,7 +62,7 @@ func (f *Files) report(err error) {
 		f.failed = err.Error()
 	case f.failed != f.said:
 		f.said = f.failed
-		f.logger.Error("TLS certificate not taken over, the last good one stands", slog.String("error", f.said))
+		f.logger.Error("TLS certificate not taken over, the last good one stands", slog.String(logkey.Error, f.said))
 	}
 }
 
@@ -87,10 +88,10 @@ func (f *Files) look() error {
 	f.current.Store(c)
 	f.sums = sums
 	if old != nil {
-		f.logger.Info("TLS certificate taken over", slog.Time("notAfter", c.Leaf.NotAfter))
+		f.logger.Info("TLS certificate taken over", slog.Time(logkey.NotAfter, c.Leaf.NotAfter))
 	}
 	if c.Leaf.NotAfter.Before(clock.Wall{}.Now()) {
-		f.logger.Warn("the TLS certificate has expired", slog.String("file", f.cert), slog.Time("notAfter", c.Leaf.NotAfter))
+		f.logger.Warn("the TLS certificate has expired", slog.String(logkey.File, f.cert), slog.Time(logkey.NotAfter, c.Leaf.NotAfter))
 	}
 	return nil
 }

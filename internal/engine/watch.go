@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 const (
@@ -180,12 +181,12 @@ func (w *watch) scrape(ctx context.Context) Scrape {
 
 // logChange tells of the first failure and of the end of failures.
 func (w *watch) logChange(ctx context.Context, failures int, err error) {
-	pod := slog.String("pod", w.target.Name)
+	pod := slog.String(logkey.Pod, w.target.Name)
 	switch {
 	case err != nil && failures == 0:
-		w.cfg.Logger.WarnContext(ctx, "metrics page not readable", pod, slog.String("reason", err.Error()))
+		w.cfg.Logger.WarnContext(ctx, "metrics page not readable", pod, slog.String(logkey.Reason, err.Error()))
 	case err == nil && failures > 0:
-		w.cfg.Logger.InfoContext(ctx, "metrics page readable again", pod, slog.Int("failures", failures))
+		w.cfg.Logger.InfoContext(ctx, "metrics page readable again", pod, slog.Int(logkey.Failures, failures))
 	}
 }
 

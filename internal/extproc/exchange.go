@@ -16,16 +16,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/request"
-)
-
-// Keys of log attributes.
-const (
-	keyRequestID = "requestID"
-	keyReason    = "reason"
-	keyPanic     = "panic"
-	keyStack     = "stack"
 )
 
 // exchange is one HTTP request and its answer: one stream. It belongs to the
@@ -108,7 +101,7 @@ func (x *exchange) take(m *extproc.ProcessingRequest) error {
 func (x *exchange) mismatch(what string) error {
 	x.server.counts.mismatches.Add(1)
 	x.server.cfg.Logger.Error("the gateway's ext_proc filter does not fit",
-		slog.String(keyRequestID, x.head.id), slog.String(keyReason, what), slog.String("modes", x.modes.String()))
+		slog.String(logkey.RequestID, x.head.id), slog.String(logkey.Reason, what), slog.String(logkey.Modes, x.modes.String()))
 	return status.Error(codes.FailedPrecondition, "eppctl: "+what)
 }
 
@@ -203,7 +196,7 @@ func (s *Server) caught(caught any, id string) {
 		what = e.Error()
 	}
 	s.cfg.Logger.Error("panic in a stream",
-		slog.String(keyRequestID, id), slog.String(keyPanic, what), slog.String(keyStack, string(debug.Stack())))
+		slog.String(logkey.RequestID, id), slog.String(logkey.Panic, what), slog.String(logkey.Stack, string(debug.Stack())))
 }
 
 // contain keeps a panic from ending the process. It must be deferred itself.

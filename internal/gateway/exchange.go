@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/request"
 )
@@ -73,7 +74,7 @@ func (x *exchange) panicked(caught any) (abort bool) {
 		what = e.Error()
 	}
 	x.gateway.cfg.Logger.Error("panic in an exchange",
-		slog.String(keyRequestID, x.id), slog.String(keyPanic, what), slog.String(keyStack, string(debug.Stack())))
+		slog.String(logkey.RequestID, x.id), slog.String(logkey.Panic, what), slog.String(logkey.Stack, string(debug.Stack())))
 	x.failure = picker.ErrorInternal
 	if x.sent {
 		return true

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/eppctl/eppctl/internal/body"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/request"
 	"github.com/eppctl/eppctl/internal/steering"
@@ -197,8 +198,8 @@ func failed(_ http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	x.gateway.cfg.Logger.Warn("no answer from the pod",
-		slog.String(keyRequestID, x.id), slog.String(keyPod, x.pick.Pod()), slog.String(keyEndpoint, x.pick.Endpoint()),
-		slog.String(keyReason, reason(err)), slog.Int(keyStatus, e.Status))
+		slog.String(logkey.RequestID, x.id), slog.String(logkey.Pod, x.pick.Pod()), slog.String(logkey.Endpoint, x.pick.Endpoint()),
+		slog.String(logkey.Reason, reason(err)), slog.Int(logkey.Status, e.Status))
 	x.writeError(e)
 }
 

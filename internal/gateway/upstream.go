@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"sync"
 	"syscall"
+
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // upstream sends exchanges to their pods. It is the reverse proxy's transport.
@@ -133,7 +135,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		u.counts.retries.Add(1)
 		u.logger.Warn("pod not reached, trying the second best",
-			slog.String(keyRequestID, x.id), slog.String(keyPod, pod), slog.String(keyReason, why))
+			slog.String(logkey.RequestID, x.id), slog.String(logkey.Pod, pod), slog.String(logkey.Reason, why))
 	}
 }
 

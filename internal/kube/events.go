@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // How long an event of one reason is not written again: in the same words, and in
@@ -123,8 +124,8 @@ func (e *Events) enqueue(s *series, news said) {
 		if news.warning {
 			level = slog.LevelWarn
 		}
-		e.log.Log(context.Background(), level, "event", slog.String("of", news.of.Kind+" "+news.of.Name.String()),
-			slog.String("reason", news.reason), slog.String("note", news.note))
+		e.log.Log(context.Background(), level, "event", slog.String(logkey.Of, news.of.Kind+" "+news.of.Name.String()),
+			slog.String(logkey.Reason, news.reason), slog.String(logkey.Note, news.note))
 	default:
 		e.stats.Dropped++
 	}
@@ -208,7 +209,7 @@ func (e *Events) write(ctx context.Context, s said) {
 		if apierrors.IsForbidden(err) && !e.refused {
 			e.refused = true
 			e.log.Warn("may not write events about the pool: give its ServiceAccount the Role of 'eppctl manifests' (verbs create and patch of events)",
-				slog.String("namespace", s.of.Name.Namespace))
+				slog.String(logkey.Namespace, s.of.Name.Namespace))
 		}
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // The times of an election, which are those of Kubernetes' own components.
@@ -260,7 +261,7 @@ func (e *Election) release(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		e.logger().Warn("the lease was not given back: another replica has to wait until it is over", slog.String("error", leaseError(err).Error()))
+		e.logger().Warn("the lease was not given back: another replica has to wait until it is over", slog.String(logkey.Error, leaseError(err).Error()))
 	}
 	e.tell()
 }
@@ -304,9 +305,9 @@ func (e *Election) tell() {
 	case now.leading && !was.leading:
 		log.Info("this replica leads")
 	case was.leading && !now.leading:
-		log.Info("this replica leads no longer", slog.String("leader", now.leader))
+		log.Info("this replica leads no longer", slog.String(logkey.Leader, now.leader))
 	case now.leader != was.leader:
-		log.Info("standby", slog.String("leader", now.leader))
+		log.Info("standby", slog.String(logkey.Leader, now.leader))
 	}
 	e.report()
 }
@@ -318,13 +319,13 @@ func (e *Election) complain(err error) {
 		text = leaseError(err).Error()
 	}
 	if text != "" && text != e.failure {
-		e.logger().Warn("the lease can't be read or renewed", slog.String("error", text))
+		e.logger().Warn("the lease can't be read or renewed", slog.String(logkey.Error, text))
 	}
 	e.failure = text
 }
 
 func (e *Election) logger() *slog.Logger {
-	return e.cfg.Logger.With(slog.String("lease", e.cfg.Namespace+"/"+e.cfg.Lease))
+	return e.cfg.Logger.With(slog.String(logkey.Lease, e.cfg.Namespace+"/"+e.cfg.Lease))
 }
 
 // leaseError says what to grant when the server refuses.

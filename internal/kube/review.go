@@ -13,6 +13,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 const (
@@ -174,6 +176,6 @@ func (r *Reviewer) complain(err error) {
 	r.problem = text
 	r.mu.Unlock()
 	if news && text != "" {
-		r.log.Warn("the API server does not tell who may use the admin API", slog.String("error", text))
+		r.log.Warn("the API server does not tell who may use the admin API", slog.String(logkey.Error, text))
 	}
 }

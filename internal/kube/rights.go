@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // right is a verb that the picker uses.
@@ -63,7 +65,7 @@ func (w *Watch) checkNamespace(ctx context.Context, namespace string) {
 	for _, r := range w.rights(namespace) {
 		if !allowed(review.Status.ResourceRules, r) {
 			w.cfg.Logger.Warn("a right is missing: give the picker's ServiceAccount the Role of 'eppctl manifests'",
-				slog.String("right", fmt.Sprintf("%s %s in namespace %q", r.verb, resourceName(r.group, r.resource), namespace)))
+				slog.String(logkey.Right, fmt.Sprintf("%s %s in namespace %q", r.verb, resourceName(r.group, r.resource), namespace)))
 		}
 	}
 }

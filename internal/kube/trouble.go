@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // trouble keeps what is wrong with the watches, and says it: at once, then at
@@ -54,7 +55,7 @@ func (t *trouble) add(what, reason string, lasting bool) {
 	say, since := p.add(now, reason, lasting), now.Sub(p.Since)
 	t.mu.Unlock()
 	if say {
-		t.log.Warn("no news from the API server, the last known pods stand", slog.String("what", what), slog.String("reason", reason), slog.Float64("sinceSeconds", since.Round(time.Second).Seconds()))
+		t.log.Warn("no news from the API server, the last known pods stand", slog.String(logkey.What, what), slog.String(logkey.Reason, reason), slog.Float64(logkey.SinceSeconds, since.Round(time.Second).Seconds()))
 	}
 	if fresh {
 		t.changed()
@@ -99,8 +100,8 @@ func (t *trouble) over(what string) {
 		return
 	}
 	if !p.said.IsZero() {
-		t.log.Info("news from the API server again", slog.String("what", what),
-			slog.Float64("afterSeconds", clock.Wall{}.Now().Sub(p.Since).Round(time.Second).Seconds()))
+		t.log.Info("news from the API server again", slog.String(logkey.What, what),
+			slog.Float64(logkey.AfterSeconds, clock.Wall{}.Now().Sub(p.Since).Round(time.Second).Seconds()))
 	}
 	t.changed()
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/eppctl/eppctl/internal/kvevent"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/zmtp"
 )
 
@@ -73,7 +74,7 @@ func (in *inbound) listen(ctx context.Context) {
 	cfg := &in.feeds.cfg
 	options := zmtp.Options{Topic: cfg.Topic, Peers: maxInbound, Limits: zmtp.Limits{Budget: zmtp.NewBudget(buffers)}}
 	if err := zmtp.ServeSubscriber(ctx, cfg.Listener, options, in); err != nil {
-		cfg.Logger.ErrorContext(ctx, "no engine can connect for KV events any more", slog.String("reason", err.Error()))
+		cfg.Logger.ErrorContext(ctx, "no engine can connect for KV events any more", slog.String(logkey.Reason, err.Error()))
 	}
 }
 
@@ -121,7 +122,7 @@ func (in *inbound) Failed(address string, err error) {
 	} else {
 		in.failed.Add(1)
 	}
-	in.feeds.cfg.Logger.DebugContext(in.ctx, "connection for KV events not taken", slog.String("from", address), slog.String("reason", err.Error()))
+	in.feeds.cfg.Logger.DebugContext(in.ctx, "connection for KV events not taken", slog.String(logkey.From, address), slog.String(logkey.Reason, err.Error()))
 }
 
 func (in *inbound) arrival(p zmtp.Peer) *arrival {
@@ -148,7 +149,7 @@ func (in *inbound) assign(a *arrival, p zmtp.Peer, parts [][]byte) bool {
 		in.strangers.Add(1)
 		in.once(a.host, func(log *slog.Logger) {
 			log.WarnContext(in.ctx, "KV events of nobody: neither the address nor the topic tells which endpoint sends them",
-				slog.String("from", p.Address), slog.String("topic", string(m.Topic[:min(len(m.Topic), maxTopic)])))
+				slog.String(logkey.From, p.Address), slog.String(logkey.Topic, string(m.Topic[:min(len(m.Topic), maxTopic)])))
 		})
 		return false
 	}
@@ -163,7 +164,7 @@ func (in *inbound) assign(a *arrival, p zmtp.Peer, parts [][]byte) bool {
 		in.refuse(a, p)
 		in.once(w.target.ID, func(log *slog.Logger) {
 			log.WarnContext(in.ctx, "connection for KV events refused: the pod has too many, or is leaving",
-				slog.String("from", p.Address), slog.String("pod", w.target.Name))
+				slog.String(logkey.From, p.Address), slog.String(logkey.Pod, w.target.Name))
 		})
 		return false
 	}

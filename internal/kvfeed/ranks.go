@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/zmtp"
 )
 
@@ -162,6 +163,6 @@ func (s *stream) attach(log *slog.Logger, p zmtp.Peer, cancel context.CancelFunc
 		p.Close()
 	}
 	s.source.events = "tcp://" + p.Address
-	s.log = log.With(slog.Int("rank", s.source.rank), slog.String("from", p.Address))
+	s.log = log.With(slog.Int(logkey.Rank, s.source.rank), slog.String(logkey.From, p.Address))
 	s.note(func(st *Stats) { st.Events, st.Inbound = s.source.events, true })
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/kvevent"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/zmtp"
 )
 
@@ -41,7 +42,7 @@ func (l listener) replay(from, to uint64) {
 	l.brokeOff = true
 	l.note(func(st *Stats) { st.ReplaysFailed++ })
 	if l.ctx.Err() == nil {
-		l.log.WarnContext(l.ctx, "replay of KV events broke off", slog.String("reason", err.Error()))
+		l.log.WarnContext(l.ctx, "replay of KV events broke off", slog.String(logkey.Reason, err.Error()))
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // Bounds of how often one thing is said of a target, in wall time: once for each
@@ -46,7 +48,7 @@ func (s seldom) Handle(ctx context.Context, line slog.Record) error {
 	}
 	if leftOut > 0 {
 		line = line.Clone()
-		line.AddAttrs(slog.Int("leftOut", leftOut))
+		line.AddAttrs(slog.Int(logkey.LeftOut, leftOut))
 	}
 	return s.Handler.Handle(ctx, line)
 }

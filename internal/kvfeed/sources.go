@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // source is where the events of a rank are.
@@ -38,7 +40,7 @@ func (w *watch) find(ctx context.Context, running int) []source {
 	case err == nil:
 		if off := len(found) == 0; off != w.off {
 			w.off = off
-			w.log.InfoContext(ctx, "what the engine says of its KV events has changed", slog.Bool("published", !off))
+			w.log.InfoContext(ctx, "what the engine says of its KV events has changed", slog.Bool(logkey.Published, !off))
 		}
 		return found
 	case running > 0 && !errors.Is(err, errNotTold):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/eppctl/eppctl/internal/kvevent"
 	"github.com/eppctl/eppctl/internal/kvindex"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/zmtp"
 )
@@ -45,7 +46,7 @@ type stream struct {
 func newStream(w *watch, src source, stop context.CancelFunc) *stream {
 	return &stream{
 		feeds: w.feeds, target: &w.target, source: src, stop: stop, done: make(chan struct{}), tried: func() {},
-		log:   w.log.With(slog.Int("rank", src.rank), slog.String("address", src.events)),
+		log:   w.log.With(slog.Int(logkey.Rank, src.rank), slog.String(logkey.Address, src.events)),
 		stats: Stats{Rank: src.rank, Events: src.events, Replay: src.replay},
 	}
 }
@@ -64,7 +65,7 @@ func (s *stream) run(ctx context.Context) {
 	err := zmtp.Subscribe(ctx, s.source.events, options, listener{s, ctx})
 	if err != nil {
 		s.note(func(st *Stats) { st.LastError = err.Error() })
-		s.log.WarnContext(ctx, "KV events can't be had", slog.String("reason", err.Error()))
+		s.log.WarnContext(ctx, "KV events can't be had", slog.String(logkey.Reason, err.Error()))
 	}
 }
 
@@ -198,7 +199,7 @@ func (l listener) Connected(zmtp.Peer) {
 		st.Unconfirmed = st.Messages > 0
 	})
 	l.silent, l.warned, l.topic, l.stranger = false, false, nil, false
-	l.log.InfoContext(l.ctx, "listening to KV events", slog.Bool("replay", l.source.replay != ""))
+	l.log.InfoContext(l.ctx, "listening to KV events", slog.Bool(logkey.Replay, l.source.replay != ""))
 	l.tell()
 	l.tried()
 }
@@ -214,7 +215,7 @@ func (l listener) Disconnected(_ zmtp.Peer, err error) {
 		return
 	}
 	l.silent = true
-	l.log.WarnContext(l.ctx, "connection for KV events lost", slog.String("reason", reason(err)))
+	l.log.WarnContext(l.ctx, "connection for KV events lost", slog.String(logkey.Reason, reason(err)))
 	l.tell()
 }
 
@@ -224,7 +225,7 @@ func (l listener) Failed(_ string, err error) {
 	l.tried()
 	if !l.silent {
 		l.silent = true
-		l.log.InfoContext(l.ctx, "no KV events yet: status reports count until there are some", slog.String("reason", reason(err)))
+		l.log.InfoContext(l.ctx, "no KV events yet: status reports count until there are some", slog.String(logkey.Reason, reason(err)))
 	}
 }
 
@@ -261,7 +262,7 @@ func (l listener) Message(_ zmtp.Peer, parts [][]byte) {
 }
 
 func (l listener) debug(err error) {
-	l.log.DebugContext(l.ctx, "KV event message not readable", slog.String("reason", err.Error()))
+	l.log.DebugContext(l.ctx, "KV event message not readable", slog.String(logkey.Reason, err.Error()))
 }
 
 // decode reads a batch. One that can't be read is missing: the next shows a gap.
@@ -291,7 +292,7 @@ func (l listener) apply(seq uint64, batch *kvevent.Batch) {
 		l.feeds.sink.RankEvicted(l.slot, nil, l.bounded(at))
 	}
 	if out.Missed > 0 {
-		l.log.WarnContext(l.ctx, "KV events missed", slog.Uint64("batches", out.Missed), slog.Bool("replay", out.Replay))
+		l.log.WarnContext(l.ctx, "KV events missed", slog.Uint64(logkey.Batches, out.Missed), slog.Bool(logkey.Replay, out.Replay))
 	}
 	l.tell()
 	if out.Replay {
@@ -318,6 +319,6 @@ func (l listener) compare(topic []byte) {
 	l.note(func(st *Stats) { st.Strangers++ })
 	if !l.warned {
 		l.warned = true
-		l.log.WarnContext(l.ctx, "the topic of KV events names a pod that no endpoint is", slog.String("topic", string(topic)))
+		l.log.WarnContext(l.ctx, "the topic of KV events names a pod that no endpoint is", slog.String(logkey.Topic, string(topic)))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // The pauses between two questions where the events are, while a stream has no
@@ -45,7 +47,7 @@ type watch struct {
 func newWatch(f *Feeds, t Target, before *watch) *watch {
 	w := &watch{
 		feeds: f, target: t, engine: t.Engine, ranks: t.Ranks,
-		log:  newSeldom(f.cfg.Logger).With(slog.String("pod", t.Name)),
+		log:  newSeldom(f.cfg.Logger).With(slog.String(logkey.Pod, t.Name)),
 		done: make(chan struct{}), told: make(chan struct{}, 1), arrived: map[int]*arrived{},
 	}
 	w.life, w.end = context.WithCancel(context.Background())

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -27,7 +28,7 @@ func (x *Exchange) meet(ctx context.Context) error {
 		now, err := x.lookup(ctx, found)
 		if text := fmt.Sprint(err); err != nil && text != problem && ctx.Err() == nil {
 			problem = text
-			x.cfg.Logger.Warn("other replicas are not found", slog.String("error", text))
+			x.cfg.Logger.Warn("other replicas are not found", slog.String(logkey.Error, text))
 		}
 		for address, cancel := range following {
 			if !slices.Contains(now, address) {
@@ -177,7 +178,7 @@ func (l *listener) listen(ctx context.Context) error {
 		}
 		if l.last.IsZero() || l.problem != "" {
 			l.problem = ""
-			l.cfg.Logger.Info("another replica tells of its requests", slog.String("replica", l.replica), slog.String("address", l.address))
+			l.cfg.Logger.Info("another replica tells of its requests", slog.String(logkey.Replica, l.replica), slog.String(logkey.Address, l.address))
 		}
 		l.last = clock.Wall{}.Now()
 		l.messages.Add(1)
@@ -257,6 +258,6 @@ func (l *listener) complain(ctx context.Context, err error) {
 	text := strings.TrimPrefix(err.Error(), `Get "`+l.url()+`": `)
 	if text != l.problem {
 		l.problem = text
-		l.cfg.Logger.Warn("another replica is not heard", slog.String("replica", l.replica), slog.String("address", l.address), slog.String("error", text))
+		l.cfg.Logger.Warn("another replica is not heard", slog.String(logkey.Replica, l.replica), slog.String(logkey.Address, l.address), slog.String(logkey.Error, text))
 	}
 }

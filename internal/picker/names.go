@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/naming"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/record"
@@ -68,10 +69,10 @@ func (p *Picker) SetNames(t *naming.Table) {
 			continue
 		}
 		if lines++; lines > mostConflicts {
-			p.cfg.Logger.Warn("more rules for names of models do not count", slog.Int("conflicts", len(t.Conflicts())))
+			p.cfg.Logger.Warn("more rules for names of models do not count", slog.Int(logkey.Conflicts, len(t.Conflicts())))
 			return
 		}
 		p.cfg.Logger.Warn("a rule for the name of a model does not count",
-			slog.String("model", c.Model), slog.String("rule", c.Loser), slog.String("winner", c.Winner), slog.String("reason", c.Why))
+			slog.String(logkey.Model, c.Model), slog.String(logkey.Rule, c.Loser), slog.String(logkey.Winner, c.Winner), slog.String(logkey.Reason, c.Why))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eppctl/eppctl/internal/kvfeed"
 	"github.com/eppctl/eppctl/internal/kvindex"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/score"
 )
@@ -142,7 +143,7 @@ func (p *Pool) RankChanged(slot prefix.Slot, s kvfeed.State) {
 	e, now := r.endpoint, p.now()
 	if s.Mismatch != 0 && s.Mismatch != r.state.Mismatch {
 		p.cfg.Logger.Warn("block size mismatch: the pod's cache can't be compared",
-			"pod", e.member.Name, "rank", r.number, "blockSize", s.Mismatch, "want", p.cfg.BlockSize)
+			logkey.Pod, e.member.Name, logkey.Rank, r.number, logkey.BlockSize, s.Mismatch, logkey.Want, p.cfg.BlockSize)
 	}
 	if s.Connected {
 		r.heard = always

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/report"
 	"github.com/eppctl/eppctl/score"
@@ -239,7 +240,7 @@ func (p *Pool) learnCache(e *endpoint, r *report.Report, now instant) {
 	if !p.comparable(r.BlockSize) {
 		if e.report.mismatch != r.BlockSize {
 			p.cfg.Logger.Warn("block size mismatch: the pod's cache can't be compared",
-				"pod", e.member.Name, "blockSize", r.BlockSize, "want", p.cfg.BlockSize)
+				logkey.Pod, e.member.Name, logkey.BlockSize, r.BlockSize, logkey.Want, p.cfg.BlockSize)
 		}
 		e.report.mismatch = r.BlockSize
 		e.reportedCache = noneFor(fmt.Sprintf("unknown: block size %d", r.BlockSize))

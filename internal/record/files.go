@@ -17,6 +17,7 @@ import (
 
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // DefaultFileBytes is the size at which a file is closed and the next one begun.
@@ -196,7 +197,7 @@ func (f *Files) save(h Handle) {
 		return
 	}
 	if f.muted > 0 || !f.warned.IsZero() {
-		f.cfg.Logger.Info("recording to files works again", "dir", f.cfg.Dir)
+		f.cfg.Logger.Info("recording to files works again", logkey.Dir, f.cfg.Dir)
 		f.warned, f.muted = time.Time{}, 0
 	}
 	f.written.Add(1)
@@ -281,7 +282,7 @@ func (f *Files) indexing(ctx context.Context) (finish func()) {
 
 func (f *Files) index(name string) {
 	if err := WriteIndex(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // somebody may clean up
-		f.cfg.Logger.Warn("a file of records has no index, look-ups read all of it", "error", err)
+		f.cfg.Logger.Warn("a file of records has no index, look-ups read all of it", logkey.Error, err)
 	}
 }
 
@@ -293,7 +294,7 @@ func (f *Files) problem(err error) {
 		f.muted++
 		return
 	}
-	f.cfg.Logger.Warn("recording to files is failing, requests go on", "dir", f.cfg.Dir, "error", err, "alike", f.muted)
+	f.cfg.Logger.Warn("recording to files is failing, requests go on", logkey.Dir, f.cfg.Dir, logkey.Error, err, logkey.Alike, f.muted)
 	f.warned, f.muted = now, 0
 }
 

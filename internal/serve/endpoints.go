@@ -23,6 +23,7 @@ import (
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -240,7 +241,7 @@ func (w *endpointsWatch) run(ctx context.Context) error {
 	for (clock.Wall{}).Sleep(ctx, time.Second) == nil {
 		if err := w.load(); err != nil && err.Error() != w.failed {
 			w.failed = err.Error()
-			w.logger.Error("endpoints file not taken over, the last good one stands", slog.String("error", w.failed))
+			w.logger.Error("endpoints file not taken over, the last good one stands", slog.String(logkey.Error, w.failed))
 		}
 	}
 	return nil

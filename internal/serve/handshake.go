@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // serverTLS is TLS for a gRPC server that takes clients which offer no protocol
@@ -80,7 +81,7 @@ func (h *handshakes) count(client, reason string) {
 		return
 	}
 	h.said[reason] = true
-	h.logger.Warn("a client failed to connect", slog.String("port", h.port), slog.String("client", client), slog.String("error", reason), slog.Uint64("failures", all-h.told))
+	h.logger.Warn("a client failed to connect", slog.String(logkey.Port, h.port), slog.String(logkey.Client, client), slog.String(logkey.Error, reason), slog.Uint64(logkey.Failures, all-h.told))
 	h.told = all
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/kube"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -98,7 +99,7 @@ func (k *kubeFleet) update(s *kube.State) {
 	if n := len(members); n > pool.MaxEndpoints {
 		members = members[:pool.MaxEndpoints]
 		if k.crowd <= pool.MaxEndpoints {
-			k.log.Error("too many endpoints, the last by name are left out", slog.Int("endpoints", n), slog.Int("most", pool.MaxEndpoints))
+			k.log.Error("too many endpoints, the last by name are left out", slog.Int(logkey.Endpoints, n), slog.Int(logkey.Most, pool.MaxEndpoints))
 		}
 	}
 	k.crowd = len(s.Members)
@@ -110,7 +111,7 @@ func (k *kubeFleet) update(s *kube.State) {
 	k.mu.Unlock()
 	if !same {
 		if err := k.set(members); err != nil {
-			k.log.Error("pods not taken over, the last ones stand", slog.String("error", err.Error()))
+			k.log.Error("pods not taken over, the last ones stand", slog.String(logkey.Error, err.Error()))
 		}
 	}
 	k.tellPools(before, s)
@@ -142,7 +143,7 @@ func (k *kubeFleet) settle(m *pool.Member, bad map[[2]string]bool, odd map[strin
 	}
 	key := [2]string{m.Name, err.Error()}
 	if !k.bad[key] && !bad[key] {
-		k.log.Warn("annotations eppctl.dev/… of a pod are wrong, and not followed", slog.String("pod", m.Name), slog.String("error", err.Error()))
+		k.log.Warn("annotations eppctl.dev/… of a pod are wrong, and not followed", slog.String(logkey.Pod, m.Name), slog.String(logkey.Error, err.Error()))
 	}
 	if !bad[key] && len(odd[m.Pool]) < maxNamed { // no more are named
 		odd[m.Pool] = append(odd[m.Pool], kube.Fault{Pod: m.Name, What: "annotations eppctl.dev/… are not followed: " + err.Error()})
@@ -156,12 +157,12 @@ func (k *kubeFleet) tellPools(before, now *kube.State) {
 		was := i < len(before.Pools) && before.Pools[i].Pool != nil
 		switch is := p.Pool != nil; {
 		case is && !was:
-			k.log.Info("pool found", slog.String("pool", p.Name.String()), slog.String("apiVersion", p.Pool.APIVersion), slog.Any("selector", p.Pool.Spec.Selector.MatchLabels))
+			k.log.Info("pool found", slog.String(logkey.Pool, p.Name.String()), slog.String(logkey.APIVersion, p.Pool.APIVersion), slog.Any(logkey.Selector, p.Pool.Spec.Selector.MatchLabels))
 			if len(p.Pool.Spec.Selector.MatchLabels) == 0 {
-				k.log.Warn("the pool's selector has no labels, and selects no pod", slog.String("pool", p.Name.String()))
+				k.log.Warn("the pool's selector has no labels, and selects no pod", slog.String(logkey.Pool, p.Name.String()))
 			}
 		case was && !is:
-			k.log.Warn("pool deleted: its endpoints leave, requests for them are answered 503", slog.String("pool", p.Name.String()))
+			k.log.Warn("pool deleted: its endpoints leave, requests for them are answered 503", slog.String(logkey.Pool, p.Name.String()))
 		}
 	}
 }
@@ -180,7 +181,7 @@ func (k *kubeFleet) await(ctx, work context.Context) {
 		case <-work.Done():
 			return
 		case <-wait.C:
-			k.log.Warn("not ready", slog.String("reason", k.missing()))
+			k.log.Warn("not ready", slog.String(logkey.Reason, k.missing()))
 			pause = min(4*pause, time.Hour)
 			wait.Reset(pause)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/kube"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // MissingSettingsError says that a ConfigMap which is named is not there.
@@ -65,7 +66,7 @@ func (k *Kube) awaitSettings(ctx context.Context, read func(context.Context) err
 			return nil
 		}
 		if wall.Now().Sub(said) > pause {
-			log.Warn("the cluster does not tell the settings yet, and is asked again every second", slog.String("error", err.Error()))
+			log.Warn("the cluster does not tell the settings yet, and is asked again every second", slog.String(logkey.Error, err.Error()))
 			said, pause = wall.Now(), min(2*pause+time.Minute, time.Hour)
 		}
 		if err := wall.Sleep(ctx, time.Second); err != nil {
@@ -128,7 +129,7 @@ func (k *kubeFleet) compareSettings(s *kube.State) {
 		k.events.Say(p, reasonConfig, note, warning)
 		return
 	}
-	k.log.Warn("settings changed", slog.String("what", note))
+	k.log.Warn("settings changed", slog.String(logkey.What, note))
 }
 
 // judgeSettings says what is wrong with new settings; "" = nothing.

@@ -11,6 +11,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/kube"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/naming"
 )
 
@@ -117,7 +118,7 @@ func (k *kubeFleet) tellFaults(s *kube.State) {
 			key := faultKey{p.Name, f}
 			now[key] = true
 			if !k.faults[key] {
-				k.log.Warn("what a pool or its pod says can't be followed", slog.String("pool", p.Name.String()), slog.String("pod", f.Pod), slog.String("what", f.What))
+				k.log.Warn("what a pool or its pod says can't be followed", slog.String(logkey.Pool, p.Name.String()), slog.String(logkey.Pod, f.Pod), slog.String(logkey.What, f.What))
 			}
 		}
 	}

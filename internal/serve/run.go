@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eppctl/eppctl/internal/clock"
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // Run serves until ctx ends or the built-in traffic has come to its end, lets
@@ -151,11 +152,11 @@ func (s *Server) welcome(ctx, work context.Context) error {
 	}
 	s.health.welcome()
 	attrs := []any{
-		slog.Int("pods", len(s.pool.Targets())),
-		slog.String("gateway", a.Gateway), slog.String("extproc", a.Extproc), slog.String("admin", a.Admin),
+		slog.Int(logkey.Pods, len(s.pool.Targets())),
+		slog.String(logkey.Gateway, a.Gateway), slog.String(logkey.Extproc, a.Extproc), slog.String(logkey.Admin, a.Admin),
 	}
 	if a.Events != "" {
-		attrs = append(attrs, slog.String("events", a.Events))
+		attrs = append(attrs, slog.String(logkey.Events, a.Events))
 	}
 	s.log.Info("ready", attrs...)
 	if s.opts.Ready != nil {
@@ -189,8 +190,8 @@ func (s *Server) untilTheEnd(ctx, work context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
-		s.log.Info("shutting down", slog.Int("open", s.picker.Open()),
-			slog.Int("extprocConnections", s.listeners.extproc.connections()), slog.Int("gatewayConnections", s.listeners.gateway.connections()))
+		s.log.Info("shutting down", slog.Int(logkey.Open, s.picker.Open()),
+			slog.Int(logkey.ExtprocConnections, s.listeners.extproc.connections()), slog.Int(logkey.GatewayConnections, s.listeners.gateway.connections()))
 	case <-work.Done():
 	}
 	return nil
@@ -233,7 +234,7 @@ func (s *Server) drain() {
 	}
 	draining.Wait()
 	if cut.Load() {
-		s.log.Warn("drain time is over, running requests are cut", slog.Int("open", s.picker.Open()))
+		s.log.Warn("drain time is over, running requests are cut", slog.Int(logkey.Open, s.picker.Open()))
 	}
 }
 
@@ -242,7 +243,7 @@ func (s *Server) endScorers() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := s.picker.Close(ctx); err != nil {
-		s.log.Error("ending without waiting for them", slog.String("error", err.Error()))
+		s.log.Error("ending without waiting for them", slog.String(logkey.Error, err.Error()))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/report"
 	"github.com/eppctl/eppctl/internal/sim/status"
 	"github.com/eppctl/eppctl/internal/sim/vllm"
@@ -82,7 +83,7 @@ func (r *reporter) run() {
 		again, err := r.report()
 		if err != nil && s.life.Err() == nil {
 			cfg.Logger.LogAttrs(s.life, slog.LevelDebug, "status report not applied",
-				slog.String("pod", s.pod.name), slog.String("error", err.Error()))
+				slog.String(logkey.Pod, s.pod.name), slog.String(logkey.Error, err.Error()))
 		}
 		if again { // asked for everything: why wait
 			if _, err := r.report(); err != nil {

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"log/slog"
 
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/score"
 )
@@ -11,14 +12,14 @@ import (
 func (o *Observer) received(e *record.Entry) {
 	req := e.Inputs.Request
 	attrs := append(ids(e),
-		slog.String(KeyPath, clip(e.Path)),
-		slog.String(KeyModel, clip(e.Model)),
-		slog.Int(KeyInputTokens, req.Count),
-		slog.String(KeyTokensFrom, e.TokensFrom),
-		slog.Bool(KeyStream, e.Stream),
+		slog.String(logkey.Path, clip(e.Path)),
+		slog.String(logkey.Model, clip(e.Model)),
+		slog.Int(logkey.InputTokens, req.Count),
+		slog.String(logkey.TokensFrom, e.TokensFrom),
+		slog.Bool(logkey.Stream, e.Stream),
 	)
 	if req.Adapter != "" {
-		attrs = append(attrs, slog.String(KeyAdapter, clip(req.Adapter)))
+		attrs = append(attrs, slog.String(logkey.Adapter, clip(req.Adapter)))
 	}
 	o.event(slog.LevelDebug, MsgRequestReceived, attrs...)
 }
@@ -29,22 +30,22 @@ func (o *Observer) received(e *record.Entry) {
 func (o *Observer) scored(e *record.Entry) {
 	d := e.Decision
 	attrs := append(ids(e),
-		slog.Any(KeyCandidates, candidates(e)),
-		slog.Int(KeyEligible, d.Eligible),
-		slog.Int(KeyBlocks, e.Inputs.Request.Blocks),
-		slog.Int(KeyBlockSize, e.BlockSize),
+		slog.Any(logkey.Candidates, candidates(e)),
+		slog.Int(logkey.Eligible, d.Eligible),
+		slog.Int(logkey.Blocks, e.Inputs.Request.Blocks),
+		slog.Int(logkey.BlockSize, e.BlockSize),
 	)
 	if d.RunnerUp >= 0 {
-		attrs = append(attrs, slog.Float64(KeyMargin, d.Margin))
+		attrs = append(attrs, slog.Float64(logkey.Margin, d.Margin))
 	}
 	if by := d.DecidedBy.Name(e.Inputs.Weights); by != "" {
-		attrs = append(attrs, slog.String(KeyDecidedBy, by))
+		attrs = append(attrs, slog.String(logkey.DecidedBy, by))
 	}
 	attrs = append(attrs, timings(&e.Timings)...)
 	var chain []string
 	if o.render != nil {
 		if rec := o.render(e); rec != nil {
-			attrs = append(attrs, slog.Any(KeyRecord, rec))
+			attrs = append(attrs, slog.Any(logkey.Record, rec))
 			chain = rec.Request.Chain
 		}
 	}
@@ -129,10 +130,10 @@ func (o *Observer) walked(e *record.Entry, chain []string) {
 		found[e.Inputs.Pods[i].Endpoint] = matched(e, i)
 	}
 	o.event(LevelTrace, MsgPrefixWalk, append(ids(e),
-		slog.Int(KeyBlocks, e.Inputs.Request.Blocks),
-		slog.Int(KeyBlockSize, e.BlockSize),
-		slog.Any(KeyChain, chain),
-		slog.Any(KeyMatched, found),
+		slog.Int(logkey.Blocks, e.Inputs.Request.Blocks),
+		slog.Int(logkey.BlockSize, e.BlockSize),
+		slog.Any(logkey.Chain, chain),
+		slog.Any(logkey.MatchedBlocks, found),
 	)...)
 }
 
@@ -158,22 +159,22 @@ func (o *Observer) weighted(e *record.Entry) {
 		}
 	}
 	o.event(LevelTrace, MsgWeightedFactors, append(ids(e),
-		slog.Uint64(KeyGeneration, w.Generation),
-		slog.Any(KeyWeights, weights),
-		slog.Any(KeyCandidates, pods),
+		slog.Uint64(logkey.Generation, w.Generation),
+		slog.Any(logkey.Weights, weights),
+		slog.Any(logkey.Candidates, pods),
 	)...)
 }
 
 // timings are the stages; tokenising only when it was one of its own.
 func timings(t *record.Timings) []slog.Attr {
-	attrs := []slog.Attr{slog.Float64(KeyParseUs, micros(t.Parse))}
+	attrs := []slog.Attr{slog.Float64(logkey.ParseUs, micros(t.Parse))}
 	if t.Tokens > 0 {
-		attrs = append(attrs, slog.Float64(KeyTokensUs, micros(t.Tokens)))
+		attrs = append(attrs, slog.Float64(logkey.TokensUs, micros(t.Tokens)))
 	}
 	return append(attrs,
-		slog.Float64(KeyLookupUs, micros(t.Lookup)),
-		slog.Float64(KeyScorersUs, micros(t.Scorers)),
-		slog.Float64(KeyDecideUs, micros(t.Decide)),
-		slog.Float64(KeyTotalUs, micros(t.Total)),
+		slog.Float64(logkey.LookupUs, micros(t.Lookup)),
+		slog.Float64(logkey.ScorersUs, micros(t.Scorers)),
+		slog.Float64(logkey.DecideUs, micros(t.Decide)),
+		slog.Float64(logkey.TotalUs, micros(t.Total)),
 	)
 }

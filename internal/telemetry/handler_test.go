@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 // TestHandlerWritesWhatSlogWrites compares whole lines with those of the
@@ -65,8 +67,8 @@ func decoded(t *testing.T, line []byte) (out map[string]any) {
 func BenchmarkLine(b *testing.B) {
 	log := Logger(io.Discard, new(slog.LevelVar))
 	attrs := []slog.Attr{
-		slog.String(KeyRequestID, "2f1c9a52-6d1f-4a77-8d34-5d0b4f6c2a11"), slog.String(KeySelectedPod, "pod-17"), slog.Int(KeyStatus, 200),
-		slog.Float64(KeyTTFTMs, 123.456), slog.Float64(KeyDurationMs, 2345.678), slog.Int(KeyPromptTokens, 4096),
+		slog.String(logkey.RequestID, "2f1c9a52-6d1f-4a77-8d34-5d0b4f6c2a11"), slog.String(logkey.SelectedPod, "pod-17"), slog.Int(logkey.Status, 200),
+		slog.Float64(logkey.TTFTMs, 123.456), slog.Float64(logkey.DurationMs, 2345.678), slog.Int(logkey.PromptTokens, 4096),
 	}
 	b.ReportAllocs()
 	for b.Loop() {

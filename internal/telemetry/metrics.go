@@ -11,6 +11,7 @@ import (
 
 	"github.com/eppctl/eppctl/internal/buildinfo"
 	"github.com/eppctl/eppctl/internal/kvfeed"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/prefix"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/score"
@@ -103,7 +104,7 @@ type errorLog struct{ log *slog.Logger }
 func (l errorLog) Println(v ...any) {
 	for _, part := range v {
 		if err, ok := part.(error); ok {
-			l.log.Error("gathering metrics", slog.Any(KeyError, err))
+			l.log.Error("gathering metrics", slog.Any(logkey.Error, err))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/logkey"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/record"
 	"github.com/eppctl/eppctl/score"
@@ -69,7 +70,7 @@ func (o *Observer) ended(p ended, outcome *record.Outcome, stale bool) {
 func (o *Observer) ScorerFailed(name string, how picker.Failure) {
 	o.metrics.ScorerFailed(name, string(how))
 	if o.enabled(slog.LevelDebug) {
-		o.event(slog.LevelDebug, MsgScorerFailed, slog.String(KeyScorer, name), slog.String(KeyHow, string(how)))
+		o.event(slog.LevelDebug, MsgScorerFailed, slog.String(logkey.Scorer, name), slog.String(logkey.How, string(how)))
 	}
 }
 
@@ -84,79 +85,79 @@ func (o *Observer) selected(e *record.Entry) {
 	pod, result := &e.Inputs.Pods[e.Picked], &e.Decision.Results[e.Picked]
 	attrs := append(make([]slog.Attr, 0, 10), ids(e)...)
 	attrs = append(attrs,
-		slog.String(KeySelectedPod, pod.Pod),
-		slog.String(KeyPodIP, host(pod.Endpoint)),
-		slog.String(KeyEndpoint, pod.Endpoint),
-		slog.String(KeyReason, reason(e)),
-		slog.Float64(KeyCompositeScore, result.Score),
+		slog.String(logkey.SelectedPod, pod.Pod),
+		slog.String(logkey.PodIP, host(pod.Endpoint)),
+		slog.String(logkey.Endpoint, pod.Endpoint),
+		slog.String(logkey.Reason, reason(e)),
+		slog.Float64(logkey.CompositeScore, result.Score),
 	)
 	if result.States[score.CacheMatch].Usable() {
-		attrs = append(attrs, slog.Float64(KeyCacheMatchRatio, result.Values[score.CacheMatch]))
+		attrs = append(attrs, slog.Float64(logkey.CacheMatchRatio, result.Values[score.CacheMatch]))
 	}
 	if e.Decision.Relaxed {
-		attrs = append(attrs, slog.Bool(KeyRelaxed, true))
+		attrs = append(attrs, slog.Bool(logkey.Relaxed, true))
 	}
 	o.event(slog.LevelInfo, MsgPodSelected, attrs...)
 }
 
 func (o *Observer) refused(e *record.Entry) {
 	o.event(slog.LevelInfo, MsgRequestRefused, append(ids(e),
-		slog.String(KeyReason, e.Decision.Refused.String()),
-		slog.Int(KeyCandidates, len(e.Inputs.Pods)),
+		slog.String(logkey.Reason, e.Decision.Refused.String()),
+		slog.Int(logkey.Candidates, len(e.Inputs.Pods)),
 	)...)
 }
 
 func (o *Observer) completed(p ended, outcome *record.Outcome, stale bool) {
 	attrs := make([]slog.Attr, 0, 16)
-	attrs = append(attrs, slog.String(KeyRequestID, p.requestID), slog.String(KeySelectedPod, p.pod))
+	attrs = append(attrs, slog.String(logkey.RequestID, p.requestID), slog.String(logkey.SelectedPod, p.pod))
 	if outcome.Status >= http.StatusBadRequest || outcome.Status > 0 && outcome.Unknown == "" {
-		attrs = append(attrs, slog.Int(KeyStatus, outcome.Status))
+		attrs = append(attrs, slog.Int(logkey.Status, outcome.Status))
 	}
 	for _, text := range []struct{ key, text string }{
-		{KeyOutcomeUnknown, outcome.Unknown},
-		{KeyError, outcome.Error},
-		{KeyServedEndpoint, outcome.ServedEndpoint},
-		{KeyFlags, outcome.Flags},
-		{KeyCodeDetails, outcome.Details},
+		{logkey.OutcomeUnknown, outcome.Unknown},
+		{logkey.Error, outcome.Error},
+		{logkey.ServedEndpoint, outcome.ServedEndpoint},
+		{logkey.Flags, outcome.Flags},
+		{logkey.CodeDetails, outcome.Details},
 	} {
 		if text.text != "" {
-			attrs = append(attrs, slog.String(text.key, text.text))
+			attrs = append(attrs, slog.String(text.key, text.text)) //nolint:sloglint // a constant of logkey
 		}
 	}
 	if outcome.TTFT >= 0 {
-		attrs = append(attrs, slog.Float64(KeyTTFTMs, micros(outcome.TTFT)/1e3))
+		attrs = append(attrs, slog.Float64(logkey.TTFTMs, micros(outcome.TTFT)/1e3))
 	}
 	if outcome.Duration >= 0 {
-		attrs = append(attrs, slog.Float64(KeyDurationMs, micros(outcome.Duration)/1e3))
+		attrs = append(attrs, slog.Float64(logkey.DurationMs, micros(outcome.Duration)/1e3))
 	}
 	for _, count := range []struct {
 		key string
 		n   int
 	}{
-		{KeyPromptTokens, outcome.PromptTokens},
-		{KeyCachedTokens, outcome.CachedTokens},
-		{KeyPredictedCached, p.predicted},
-		{KeyOutputTokens, outcome.OutputTokens},
+		{logkey.PromptTokens, outcome.PromptTokens},
+		{logkey.CachedTokens, outcome.CachedTokens},
+		{logkey.PredictedCachedTokens, p.predicted},
+		{logkey.OutputTokens, outcome.OutputTokens},
 	} {
 		if count.n >= 0 {
-			attrs = append(attrs, slog.Int(count.key, count.n))
+			attrs = append(attrs, slog.Int(count.key, count.n)) //nolint:sloglint // a constant of logkey
 		}
 	}
 	switch {
 	case outcome.Sent > 0:
-		attrs = append(attrs, slog.Int(KeyAttempts, outcome.Sent))
+		attrs = append(attrs, slog.Int(logkey.Attempts, outcome.Sent))
 	case len(outcome.Attempts) > 1:
-		attrs = append(attrs, slog.Int(KeyAttempts, len(outcome.Attempts)))
+		attrs = append(attrs, slog.Int(logkey.Attempts, len(outcome.Attempts)))
 	}
 	if stale {
-		attrs = append(attrs, slog.Bool(KeyStaleRouting, true))
+		attrs = append(attrs, slog.Bool(logkey.StaleRouting, true))
 	}
 	o.event(slog.LevelInfo, MsgRequestCompleted, attrs...)
 }
 
 // ids name a decision; the second tells repeated request IDs apart.
 func ids(e *record.Entry) []slog.Attr {
-	return []slog.Attr{slog.String(KeyRequestID, e.RequestID), slog.String(KeyDecisionID, uuid.UUID(e.DecisionID).String())}
+	return []slog.Attr{slog.String(logkey.RequestID, e.RequestID), slog.String(logkey.DecisionID, uuid.UUID(e.DecisionID).String())}
 }
 
 // reason is what put the picked pod before the others.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/logkey"
 )
 
 const (
@@ -275,10 +277,10 @@ func (k *asker) judge(s *server, p *plan, out outcome) {
 	case outcomes:
 	}
 	if opened {
-		k.log.Warn("nobody gives token ids in time, prompts are tokenised approximately", slog.String("model", p.base), slog.String("pod", s.name), slog.String("reason", out.String()))
+		k.log.Warn("nobody gives token ids in time, prompts are tokenised approximately", slog.String(logkey.Model, p.base), slog.String(logkey.Pod, s.name), slog.String(logkey.Reason, out.String()))
 	}
 	if closed {
-		k.log.Info("token ids are to be had again", slog.String("model", p.base), slog.String("pod", s.name))
+		k.log.Info("token ids are to be had again", slog.String(logkey.Model, p.base), slog.String(logkey.Pod, s.name))
 	}
 }
 
