@@ -13,7 +13,7 @@ func impatient(config *rest.Config, client *http.Client) *http.Client {
 	if config.ExecProvider == nil {
 		return client
 	}
-	return &http.Client{Transport: unwaited{client.Transport}, Timeout: client.Timeout}
+	return &http.Client{Transport: unwaited{client.Transport}, Timeout: client.Timeout, CheckRedirect: client.CheckRedirect}
 }
 
 // unwaited is a transport that is not waited for. A request that it was left with ends by

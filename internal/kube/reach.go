@@ -125,7 +125,11 @@ func (c *Cluster) silence(e *StepError, err error) {
 	op, _ := errors.AsType[*net.OpError](err)
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	late, _ := errors.AsType[net.Error](err)
+	stray, _ := errors.AsType[*strayError](err)
 	switch {
+	case stray != nil:
+		e.Err = fmt.Errorf("what answers at %s is no API server: %w, which is not shown the credentials", c.Server(), stray)
+		e.Hint = "is there a page to log in at, or is that the API server? Then give its address as --kube-server; see: " + c.Kubectl("cluster-info")
 	case untrusted:
 		e.Err = fmt.Errorf("the API server at %s can't be trusted: %w", c.Server(), innermost(err))
 		e.Hint = "is this the certificate authority of that cluster? It is in the kubeconfig, or --certificate-authority; another name: --tls-server-name"

@@ -71,7 +71,7 @@ func (c *Cluster) spdy(ctx context.Context, address *url.URL) (httpstream.Connec
 	if err != nil {
 		return nil, err
 	}
-	conn, protocol, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport}, req, portforward.PortForwardProtocolV1Name)
+	conn, protocol, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport, CheckRedirect: sameServer}, req, portforward.PortForwardProtocolV1Name)
 	if err == nil && protocol != portforward.PortForwardProtocolV1Name {
 		err = errors.Join(fmt.Errorf("the server speaks %q, not %s", protocol, portforward.PortForwardProtocolV1Name), conn.Close())
 	}

@@ -67,6 +67,7 @@ func (c *Cluster) client(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	client.CheckRedirect = sameServer
 	return rest.RESTClientForConfigAndClient(config, impatient(config, client))
 }
 
