@@ -10,7 +10,8 @@
 // A [Watch] follows pools, their pods and the names of models. What is read is kept up
 // to date by client-go's reflector, into stores that keep of an object what counts;
 // what is known is handed out whole, as a [State] that never changes. It stands while
-// the API server is away.
+// the API server is away, sends more than is read, or tells what can't be so: then all
+// is read anew.
 //
 // It does not decide anything: what a pool's pods mean is for internal/pool, what a
 // model's name stands for is for internal/naming.
