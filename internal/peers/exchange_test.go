@@ -195,12 +195,14 @@ func TestReplicasSpeakTLS(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		shown *tls.Certificate // by the other one; nil = it speaks no TLS
+		plain bool             // this one speaks none
 		peers int
 		log   string
 	}{
-		"both":                {own, 1, "another replica tells of its requests"},
-		"another certificate": {another, 0, "give all replicas the same files"},
-		"one alone":           {nil, 0, "server gave HTTP response to HTTPS client"},
+		"both":                {own, false, 1, "another replica tells of its requests"},
+		"another certificate": {another, false, 0, "give all replicas the same files"},
+		"this one alone":      {nil, false, 0, "it speaks no TLS: give all replicas --report-tls, or none"},
+		"the other one alone": {own, true, 0, "perhaps since it speaks TLS: give all replicas --report-tls, or none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -210,7 +212,10 @@ func TestReplicasSpeakTLS(t *testing.T) {
 				a.tls = tt.shown
 				a.join(t, w, "10.0.0.1:9092", nil)
 				b.join(t, w, "10.0.0.2:9092", func(c *Config) {
-					c.TLS, c.Logger = certs.Pinned(func() *tls.Certificate { return own }), slog.New(slog.NewTextHandler(&log, nil))
+					c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+					if !tt.plain {
+						c.TLS = certs.Pinned(func() *tls.Certificate { return own })
+					}
 				}, "10.0.0.1:9092")
 				k := a.pick(t)
 				time.Sleep(time.Second)

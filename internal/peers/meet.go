@@ -206,6 +206,9 @@ func (l *listener) ask(ctx context.Context) (*http.Response, error) {
 	}
 	req.Header.Set("Authorization", "Bearer "+l.cfg.Token)
 	resp, err := l.client.Do(req)
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return nil, errors.New("it speaks no TLS: give all replicas --report-tls, or none")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -218,6 +221,10 @@ func (l *listener) ask(ctx context.Context) (*http.Response, error) {
 		return nil, errors.New("it does not know the token: give all replicas the same --report-token-file")
 	case http.StatusOK:
 		return nil, errors.New("something else answers there")
+	case http.StatusBadRequest: // what Go's server says to who speaks no TLS
+		if l.cfg.TLS == nil {
+			return nil, errors.New("it answered " + resp.Status + ", perhaps since it speaks TLS: give all replicas --report-tls, or none")
+		}
 	}
 	return nil, errors.New("it answered " + resp.Status)
 }
