@@ -15,13 +15,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/eppctl/eppctl/internal/logtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -197,28 +198,10 @@ func TestOpenNamesTheFileAndWhatToDo(t *testing.T) {
 	}
 }
 
-// locked is a log that is read while it is written.
-type locked struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *locked) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // A pair is written one file after the other; what is bad for longer is told once.
 func TestFilesAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log locked
+		var log logtest.Log
 		dir := t.TempDir()
 		certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 		later := time.Now().Add(time.Hour)

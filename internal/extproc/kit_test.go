@@ -1,7 +1,6 @@
 package extproc
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/clock"
 	"github.com/eppctl/eppctl/internal/engine"
+	"github.com/eppctl/eppctl/internal/logtest"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
@@ -35,7 +35,7 @@ type site struct {
 	picker *picker.Picker
 	pool   *pool.Pool
 	ring   *record.Ring
-	log    *logged
+	log    *logtest.Log
 	conn   *grpc.ClientConn
 }
 
@@ -47,7 +47,7 @@ type setup struct {
 	pods   []string // addresses
 	queue  float64  // requests that wait at the first pod
 	ring   *record.Ring
-	log    *logged
+	log    *logtest.Log
 	// wrap puts something between the server and the picker.
 	wrap func(*picker.Picker) Picker
 }
@@ -56,7 +56,7 @@ type setup struct {
 // so on, the first has the shortest queue and wins, the others follow in order.
 func newSite(tb testing.TB, change func(*setup)) *site {
 	tb.Helper()
-	s := &site{ring: record.NewRing(record.RingConfig{Bytes: 4 << 20}), log: &logged{}}
+	s := &site{ring: record.NewRing(record.RingConfig{Bytes: 4 << 20}), log: &logtest.Log{}}
 	tree := prefix.New()
 	logger := slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 	set := setup{
@@ -192,22 +192,4 @@ func (s *site) record(tb testing.TB) *explain.Record {
 		tb.Fatalf("%d records, want 1", len(all))
 	}
 	return all[0]
-}
-
-// logged is what was logged so far. It may be used from any goroutine.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

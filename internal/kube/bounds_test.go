@@ -91,7 +91,7 @@ func TestAnswersWithoutAnEnd(t *testing.T) {
 				if len(problems) != 1 || len(problems[0].Reason) > 2*maxReason {
 					t.Errorf("problems: %.3000v", problems)
 				}
-				if n := len(w.logged()); n > 16<<10 {
+				if n := len(w.log.String()); n > 16<<10 {
 					t.Errorf("the log has %d bytes", n)
 				}
 				f.Instead(nil)
@@ -149,8 +149,8 @@ func TestManyPods(t *testing.T) {
 				}
 				f.Put(kubetest.Pods, kubetest.Pod("new", "vllm", "10.1.0.1"))
 				w.await("one more", func(s *State) bool { return len(s.Members) == pods+1 })
-				if w.logged() != "" {
-					t.Errorf("it says %s", w.logged())
+				if w.log.String() != "" {
+					t.Errorf("it says %s", w.log.String())
 				}
 			})
 		})

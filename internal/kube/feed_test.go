@@ -86,8 +86,8 @@ func TestWatchOfOddServers(t *testing.T) {
 				w.says(`what="pods in`)
 				w.says(c.says)
 				time.Sleep(firstPause / 2)
-				if n := strings.Count(w.logged(), `what="pods in`); n != 1 {
-					t.Errorf("said %d times:\n%s", n, w.logged())
+				if n := strings.Count(w.log.String(), `what="pods in`); n != 1 {
+					t.Errorf("said %d times:\n%s", n, w.log.String())
 				}
 				from := len(f.Asked(kubetest.Pods))
 				time.Sleep(5 * time.Minute)

@@ -111,22 +111,22 @@ func TestHostileOrders(t *testing.T) {
 				f.Skip(10_000) // what the script tells of is behind
 				f.Instead(c.script.answer)
 				time.Sleep(10 * time.Minute)
-				if !strings.Contains(w.logged(), c.says) {
-					t.Errorf("it does not say %q:\n%s", c.says, w.logged())
+				if !strings.Contains(w.log.String(), c.says) {
+					t.Errorf("it does not say %q:\n%s", c.says, w.log.String())
 				}
 				if n := f.Requests(kubetest.Pods) - from; n > 600 {
 					t.Errorf("asked %d times in ten minutes", n)
 				}
 				w.endpoints("a@10.0.0.1:8000")
-				if n := strings.Count(w.logged(), "news from the API server again"); n > 2 {
-					t.Errorf("said %d times that it is over:\n%s", n, w.logged())
+				if n := strings.Count(w.log.String(), "news from the API server again"); n > 2 {
+					t.Errorf("said %d times that it is over:\n%s", n, w.log.String())
 				}
 				f.Instead(nil)
 				f.Put(kubetest.Pods, kubetest.Pod("b", "vllm", "10.0.0.2"))
 				f.Drop(kubetest.Pods, "a")
 				w.endpoints("b@10.0.0.2:8000")
 				w.await("no problem", func(*State) bool { p, _ := w.Problems(); return len(p) == 0 })
-				if n := len(w.logged()); n > 32<<10 {
+				if n := len(w.log.String()); n > 32<<10 {
 					t.Errorf("the log has %d bytes", n)
 				}
 			})

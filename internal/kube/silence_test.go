@@ -35,7 +35,7 @@ func TestSilence(t *testing.T) {
 				time.Sleep(2*time.Minute + 10*time.Second)
 				since, of, silent := w.Silence()
 				if silent != c.silent || of != c.of || silent && (since.Before(began) || since.Sub(began) > 20*time.Second) {
-					t.Errorf("silent %t of %q since %s, want %t of %q since %s\n%s", silent, of, since, c.silent, c.of, began, w.logged())
+					t.Errorf("silent %t of %q since %s, want %t of %q since %s\n%s", silent, of, since, c.silent, c.of, began, w.log.String())
 				}
 				if c.refused != "" {
 					f.Refuse(c.refused, 0)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
+	"github.com/eppctl/eppctl/internal/logtest"
 )
 
 // bubble runs a test in fake time, with an API server in memory.
@@ -37,20 +38,7 @@ type watched struct {
 	mu      sync.Mutex
 	last    *State
 	updates int
-	log     strings.Builder
-}
-
-// Write implements io.Writer for the log.
-func (w *watched) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.Write(p)
-}
-
-func (w *watched) logged() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.String()
+	log     logtest.Log
 }
 
 func clusterOf(f *kubetest.Server) *Cluster {
@@ -70,7 +58,7 @@ func watchPools(t tester, f *kubetest.Server, pools ...string) *watched {
 func watchAs(t tester, f *kubetest.Server, cfg WatchConfig) *watched {
 	t.Helper()
 	w := &watched{t: t}
-	cfg.Logger = slog.New(slog.NewTextHandler(w, nil))
+	cfg.Logger = slog.New(slog.NewTextHandler(&w.log, nil))
 	cfg.Update = func(s *State) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -109,7 +97,7 @@ func (w *watched) await(what string, is func(*State) bool) {
 		}
 	}
 	s := w.state()
-	w.t.Fatalf("never: %s\nbut synced %t, %q\n%s", what, s.Synced, endpoints(s), w.logged())
+	w.t.Fatalf("never: %s\nbut synced %t, %q\n%s", what, s.Synced, endpoints(s), w.log.String())
 }
 
 // endpoints awaits exactly these.
@@ -121,7 +109,7 @@ func (w *watched) endpoints(want ...string) {
 // says awaits words in the log.
 func (w *watched) says(words string) {
 	w.t.Helper()
-	w.await("log of "+words, func(*State) bool { return strings.Contains(w.logged(), words) })
+	w.await("log of "+words, func(*State) bool { return strings.Contains(w.log.String(), words) })
 }
 
 func endpoints(s *State) []string {

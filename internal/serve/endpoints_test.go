@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eppctl/eppctl/internal/config"
+	"github.com/eppctl/eppctl/internal/logtest"
 	"github.com/eppctl/eppctl/internal/pool"
 )
 
@@ -152,7 +153,7 @@ func FuzzParseEndpoints(f *testing.F) {
 
 // The file is read again while the picker runs; a bad one changes nothing.
 func TestEndpointsFileIsFollowed(t *testing.T) {
-	var log locked
+	var log logtest.Log
 	opts := serveOptions(0)
 	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	opts.EndpointsFile = filepath.Join(t.TempDir(), "endpoints.yaml")

@@ -28,6 +28,8 @@ import (
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/eppctl/eppctl/internal/logtest"
 )
 
 // anyTLS are the credentials of a client that asks for TLS and no proof.
@@ -228,7 +230,7 @@ func TestClientsWithoutALPNAreServed(t *testing.T) {
 }
 
 func TestAClientWithoutTLSIsToldOf(t *testing.T) {
-	var log locked
+	var log logtest.Log
 	opts := serveOptions(1)
 	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	r := start(t, opts)

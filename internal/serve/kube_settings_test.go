@@ -12,6 +12,7 @@ import (
 
 	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
+	"github.com/eppctl/eppctl/internal/logtest"
 	"github.com/eppctl/eppctl/internal/nettest"
 )
 
@@ -63,7 +64,7 @@ func TestSettingsOfACluster(t *testing.T) {
 		k := inCluster(t, f, "chat")
 		k.ConfigMap = kube.Name{Namespace: "serving", Name: "conf"}
 		address := nettest.Free(t)
-		var log locked
+		var log logtest.Log
 		done := make(chan error, 1)
 		go func() { done <- k.AwaitSettings(t.Context(), address, slog.New(slog.NewTextHandler(&log, nil))) }()
 		engines.until("it lives", func() bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/eppctl/eppctl/explain"
 	"github.com/eppctl/eppctl/internal/kube"
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
+	"github.com/eppctl/eppctl/internal/logtest"
 	"github.com/eppctl/eppctl/internal/naming"
 	"github.com/eppctl/eppctl/internal/pool"
 )
@@ -29,7 +30,7 @@ func eventOf(f *kubetest.Server, reason, kind, name string) string {
 func TestNonsenseIsToldWhileOthersAreReady(t *testing.T) {
 	engines, f := start(t, serveOptions(2)), kubetest.New(t)
 	pods, _ := engines.enginePool(f)
-	var log locked
+	var log logtest.Log
 	opts := serveOptions(0)
 	opts.Kube, opts.Logger = inCluster(t, f, "chat"), slog.New(slog.NewTextHandler(&log, nil))
 	name := fmt.Sprint(kubetest.Meta(pods[1])["name"])

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -14,10 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/eppctl/eppctl/explain"
+	"github.com/eppctl/eppctl/internal/logtest"
 	"github.com/eppctl/eppctl/internal/picker"
 	"github.com/eppctl/eppctl/internal/pool"
 	"github.com/eppctl/eppctl/internal/prefix"
@@ -40,24 +39,6 @@ const (
 )
 
 var secrets = []string{secretPrompt, secretKey, secretCookie, secretSalt, secretHeader, secretQuery, secretToken, secretRecord}
-
-// A locked buffer can be read while it is written.
-type locked struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *locked) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // tattler is a custom scorer that panics with all that it was told.
 type tattler struct{}
@@ -150,7 +131,7 @@ func (r *rig) taint(q tainted) *answer {
 
 // case P5
 func TestSecretsStandNowhere(t *testing.T) {
-	var log locked
+	var log logtest.Log
 	opts := serveOptions(2)
 	opts.Level = new(slog.LevelVar)
 	opts.Level.Set(telemetry.LevelTrace)
