@@ -72,3 +72,28 @@ func TestKubeListsInPages(t *testing.T) {
 	c.Delete(cluster.Ref{APIVersion: "v1", Kind: "Pod", Name: "engine-100"})
 	until(t, "the watch goes on from the last page", func() bool { return strings.Contains(known(), fmt.Sprint("pods:", pods-1)) })
 }
+
+// TestKubeSilence kills the API server: `eppctl top` says so at the top, since when, and
+// on how many pods the picker routes.
+func TestKubeSilence(t *testing.T) {
+	c := cluster.StartOwn(t, cluster.PoolV1)
+	k := buildKube(t, c, 2, 1)
+	k.pod("one", 0)
+	k.pod("two", 1)
+	k.start()
+	l := &laptop{t: t, cluster: c, kubeconfig: "/dev/null"}
+	once := func() string {
+		out, _, _ := l.eppctl("top", "--once", "--server", k.picker.at.Admin)
+		return out
+	}
+	if out := once(); strings.Contains(out, "cluster:") {
+		t.Errorf("it is there, and top says\n%s", out)
+	}
+	c.KillAPIServer()
+	until(t, "top says that the API server is away", func() bool {
+		out := once()
+		return strings.Contains(out, "cluster: API server away for ") && strings.Contains(out, "routing on the last known 2 pods")
+	})
+	c.StartAPIServer()
+	until(t, "top says so no more", func() bool { return !strings.Contains(once(), "cluster:") })
+}
