@@ -108,7 +108,7 @@ func (r *rig) healthy(sent int) {
 		}
 	}
 	r.t.Logf("causes: %v", counts)
-	if as := counts[explain.CauseAsDesigned]; seen != sent || as < sent*9/10 || sent < 300 {
+	if as := counts[explain.CauseAsDesigned]; seen != sent || as < sent*9/10 || sent < 100 { // a busy machine sends fewer
 		r.t.Errorf("%d requests of which %d are recorded, %d as designed", sent, seen, as)
 	}
 }
