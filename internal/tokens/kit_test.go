@@ -17,6 +17,9 @@ import (
 
 func newTokeniser(tb testing.TB, cfg Config) *Tokeniser {
 	tb.Helper()
+	if cfg.Timeout == 0 {
+		cfg.Timeout = time.Minute // tests of time are in a bubble
+	}
 	t, err := New(cfg)
 	if err != nil {
 		tb.Fatal(err)
