@@ -70,8 +70,8 @@ func refused(keys ...string) schema {
 func (o *Options) selectorSchema() schema {
 	s := labels()
 	s["not"] = schema{
-		"minProperties": 1,
-		"propertyNames": schema{"enum": []string{nameLabel, poolLabel}},
+		"anyOf":         []schema{{"required": []string{nameLabel}}, {"required": []string{poolLabel}}},
+		"propertyNames": schema{"enum": []string{nameLabel, instanceLabel, poolLabel}},
 		"properties":    schema{nameLabel: schema{"const": chartName}},
 	}
 	if o.keeps("InferencePool") {
@@ -86,6 +86,11 @@ func env() schema {
 		"type": "object", "required": []string{"name"},
 		"properties": schema{"name": schema{"type": "string", "minLength": 1, "not": schema{"enum": []string{"POD_NAMESPACE", "EPPCTL_REPLICA", "GOMEMLIMIT"}}}},
 	})
+}
+
+// volumes refuses those that the Deployment has.
+func volumes() schema {
+	return list(schema{"type": "object", "properties": schema{"name": schema{"not": schema{"enum": []string{"report-token", "tls"}}}}})
 }
 
 // when is a rule about several values.

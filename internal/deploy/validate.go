@@ -31,8 +31,9 @@ const (
 
 // Labels of the picker's pods.
 const (
-	nameLabel = "app.kubernetes.io/name"
-	poolLabel = "eppctl.dev/pool"
+	nameLabel     = "app.kubernetes.io/name"
+	instanceLabel = "app.kubernetes.io/instance"
+	poolLabel     = "eppctl.dev/pool"
 )
 
 const (
@@ -122,7 +123,7 @@ func (o *Options) checkSelector() error {
 
 // selectsPicker reports whether the picker's pods have all labels of the pool's.
 func (o *Options) selectsPicker() bool {
-	own := map[string]string{nameLabel: chartName, "app.kubernetes.io/instance": o.name(), poolLabel: o.Pool}
+	own := map[string]string{nameLabel: chartName, instanceLabel: o.name(), poolLabel: o.Pool}
 	for key, value := range o.Selector {
 		if v, has := own[key]; !has || v != value {
 			return false

@@ -50,7 +50,7 @@ func (o *Options) pickerValues() []value {
 		{"imagePullPolicy", "When it is pulled: Always, IfNotPresent or Never; empty for Kubernetes' own choice.", "", enum("", "Always", "IfNotPresent", "Never")},
 		{"imagePullSecrets", "Secrets of the image's registry: [{name: registry}].", []any{}, list(anyObject())},
 		{"config", "The picker's settings, as 'eppctl serve --config' takes them.", map[string]any{"preset": o.Preset}, settings()},
-		{"extraArgs", "More flags of 'eppctl serve'.", []any{}, list(schema{"type": "string", "pattern": "^--"})},
+		{"extraArgs", "More flags of 'eppctl serve'.", []any{}, list(schema{"type": "string", "pattern": `^--[^\n]+$`})},
 		{"env", "More variables of the container, as Kubernetes has them.", []any{}, env()},
 		{"drainSeconds", "At its end a picker serves on for so long while the gateway may not know; then requests get as\nlong to finish. The pod's grace period follows it.", 30, integer(0, 3600)},
 		{"plaintext", "No TLS between gateway and picker.", o.Plaintext, boolean()},
@@ -70,12 +70,12 @@ func (o *Options) podValues() []value {
 		{"cpuLimit", "The most processors that each gets; empty for no limit.", "", amount("^$|" + cpu.String())},
 		{"memory", "The request and the limit of each picker, in Mi or Gi; Go's collector keeps to some 94 % of it.", o.Memory, named(memory, maxLabel)},
 		{"priorityClass", "The name of a PriorityClass; empty for the usual one.", "", optional(subdomain, maxSubdomain)},
-		{"labels", "More labels, of every object and of the pods.", map[string]any{}, labels(nameLabel, "app.kubernetes.io/instance", poolLabel)},
+		{"labels", "More labels, of every object and of the pods.", map[string]any{}, labels(nameLabel, instanceLabel, poolLabel)},
 		{"podAnnotations", "More annotations of the pods.", map[string]any{}, annotations("checksum/config")},
 		{"nodeSelector", "Where the pods may run. Several are spread over nodes and zones.", map[string]any{}, anyObject()},
 		{"tolerations", "Taints of nodes that they tolerate.", []any{}, list(anyObject())},
 		{"affinity", "Nodes and pods that they should be near to, or far from.", map[string]any{}, anyObject()},
-		{"volumes", "More volumes of the pods, for files that flags name.", []any{}, list(anyObject())},
+		{"volumes", "More volumes of the pods, for files that flags name.", []any{}, volumes()},
 		{"volumeMounts", "Where the container has them.", []any{}, list(anyObject())},
 	}
 }

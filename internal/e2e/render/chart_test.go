@@ -102,7 +102,11 @@ func TestHelmRefusesWhatTheCommandRefuses(t *testing.T) {
 			"none": func(o *deploy.Options) { o.Selector = nil }, "a space": selected("a b", "c"), "a value /": selected("a", "/"),
 			"a prefix": selected("example.com/a", "b_C.d"), "two prefixes": selected("example.com/a/b", "c"), "no value": selected("app", ""),
 			"the picker's pool": selected("eppctl.dev/pool", "chat"), "the picker's name": selected("app.kubernetes.io/name", "eppctl"),
-			"another name":          selected("app.kubernetes.io/name", "vllm"),
+			"another name": selected("app.kubernetes.io/name", "vllm"),
+			"an instance":  selected("app.kubernetes.io/instance", "vllm"),
+			"the picker by two labels": func(o *deploy.Options) {
+				o.Selector = map[string]string{"app.kubernetes.io/name": "eppctl", "app.kubernetes.io/instance": "chat-epp"}
+			},
 			"none, for reports":     func(o *deploy.Options) { o.Selector, o.Skip, o.ReportTokenSecret = nil, []string{"InferencePool"}, "s" },
 			"none, and it is there": func(o *deploy.Options) { o.Selector, o.Skip = nil, []string{"InferencePool"} },
 			"none, for the policy":  func(o *deploy.Options) { o.Selector, o.Skip, o.RestrictEgress = nil, []string{"InferencePool"}, true },
@@ -192,6 +196,9 @@ func TestHelmChecksTheOtherValues(t *testing.T) {
 		"apiServerPorts: []":                        "apiServerPorts",
 		"priorityClass: A":                          "priorityClass",
 		"tolerations: {a: b}":                       "tolerations",
+		"extraArgs: [\"--a\\nb\"]":                  "/extraArgs/0",
+		"volumes: [{name: keys, emptyDir: {}}]":     "",
+		"volumes: [{name: tls, emptyDir: {}}]":      "/volumes/0/name",
 	} {
 		t.Run(values, func(t *testing.T) {
 			err := verdict(t, chat(nil), values)
