@@ -110,7 +110,7 @@ func (f *feed[T]) stop() {
 	}
 	f.cancel()
 	<-f.done
-	f.trouble.over(f.String())
+	f.trouble.forget(f.String())
 }
 
 func (f *feed[T]) run(ctx context.Context, reader *cache.Reflector) {

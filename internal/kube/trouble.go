@@ -92,18 +92,22 @@ func (t *trouble) unsaid(what string) bool {
 
 // over says that there is nothing wrong any more.
 func (t *trouble) over(what string) {
+	if p := t.forget(what); p != nil && !p.said.IsZero() {
+		t.log.Info("news from the API server again", slog.String(logkey.What, what),
+			slog.Float64(logkey.AfterSeconds, clock.Wall{}.Now().Sub(p.Since).Round(time.Second).Seconds()))
+	}
+}
+
+// forget drops what was wrong, if anything was, as where nobody looks any more.
+func (t *trouble) forget(what string) *ongoing {
 	t.mu.Lock()
 	p := t.problems[what]
 	delete(t.problems, what)
 	t.mu.Unlock()
-	if p == nil {
-		return
+	if p != nil {
+		t.changed()
 	}
-	if !p.said.IsZero() {
-		t.log.Info("news from the API server again", slog.String(logkey.What, what),
-			slog.Float64(logkey.AfterSeconds, clock.Wall{}.Now().Sub(p.Since).Round(time.Second).Seconds()))
-	}
-	t.changed()
+	return p
 }
 
 // list is what is wrong now, and how often something failed.

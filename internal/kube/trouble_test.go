@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/kube/kubetest"
 )
 
 // What is wrong is said at once, then more and more seldom, and when it is over.
@@ -70,6 +72,22 @@ func TestARightThatIsMissingForAMomentIsNotSaid(t *testing.T) {
 		}
 		if problems, _ := tr.list(); !problems[0].Forbidden {
 			t.Error("it has lasted, and is not yet a problem of rights")
+		}
+	})
+}
+
+// That nobody looks any more is no news.
+func TestTroubleWithWhatIsLookedAtNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T, f *kubetest.Server) {
+		f.Put(kubetest.Pools, kubetest.Pool("chat", "vllm", 8000))
+		w := watchPools(t, f, "chat")
+		w.endpoints()
+		f.Refuse(kubetest.Pods, 500)
+		w.says("no news from the API server")
+		f.Drop(kubetest.Pools, "chat")
+		w.await("no problem", func(*State) bool { problems, _ := w.Problems(); return len(problems) == 0 })
+		if strings.Contains(w.log.String(), "again") {
+			t.Errorf("the log: %s", w.log.String())
 		}
 	})
 }
