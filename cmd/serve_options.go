@@ -65,7 +65,7 @@ func (f *serveFlags) options(cfg config.Config, p *program, s *cli.Streams, log 
 	o.Logger = telemetry.Logger(log, o.Level)
 	try(f.simOptions(o, s))
 	if f.sim == 0 && o.ReportToken == "" { // without a fleet and a token nobody may report
-		if c.Flags().Changed("report-addr") || cfg.Addresses.Report != f.defaults().Addresses.Report {
+		if a := cfg.Addresses.Report; a != "" && (c.Flags().Changed("report-addr") || a != f.defaults().Addresses.Report) {
 			try(errors.New("--report-addr needs --report-token-file: reports change where requests go"))
 		}
 		o.Config.Addresses.Report = ""
