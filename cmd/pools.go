@@ -70,7 +70,7 @@ func newPools(s *cli.Streams) *cobra.Command {
 		fs.StringVar(&f.tokenFile, adminTokenFlag, "", "show the bearer token in this `FILE` to pickers that serve their admin API with --admin-auth")
 		f.cluster.register(fs)
 	})
-	for _, name := range []string{"all-namespaces", "selector"} { // of one call, not of a shell
+	for _, name := range []string{"all-namespaces", "selector", adminTokenFlag} { // of one call, not of a shell: many may see the token
 		_ = c.Flags().SetAnnotation(name, noVariableKey, []string{"true"})
 	}
 	f.cluster.completions(c)
