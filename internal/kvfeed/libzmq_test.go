@@ -6,11 +6,7 @@ import (
 	"encoding/hex"
 	"io"
 	"net"
-	"os"
-	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +14,7 @@ import (
 	"github.com/eppctl/eppctl/internal/kvfeed"
 	"github.com/eppctl/eppctl/internal/kvindex"
 	"github.com/eppctl/eppctl/internal/zmtp"
+	"github.com/eppctl/eppctl/internal/zmtp/zmqtest"
 )
 
 // A relay is a publisher of libzmq that connects to the picker.
@@ -32,38 +29,10 @@ type relay struct {
 // newRelay starts package zmtp's peer. It ends with the test.
 func newRelay(t *testing.T, l net.Listener, g kvevent.Generation) *relay {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts real programs")
-	}
-	python := os.Getenv("EPPCTL_E2E_ZMQ")
-	if python == "" {
-		const reason = "EPPCTL_E2E_ZMQ is not set: run '.ci/e2e zmq', which installs what this test needs"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
-	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	cmd := exec.CommandContext(t.Context(), python, "../zmtp/testdata/peer.py", "relay", "--connect", port)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	r := &relay{t: t, generation: g}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.stdin, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	r.kill = sync.OnceFunc(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	t.Cleanup(r.kill)
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+	peer := zmqtest.Start(t, "../zmtp/testdata/peer.py", "relay", "--connect", port)
+	r := &relay{t: t, generation: g, stdin: peer.In, kill: peer.Kill}
+	if line, err := bufio.NewReader(peer.Out).ReadString('\n'); err != nil {
 		t.Fatalf("the peer says %q: %v", line, err)
 	}
 	return r

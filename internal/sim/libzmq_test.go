@@ -3,50 +3,19 @@ package sim
 import (
 	"bufio"
 	"encoding/hex"
-	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/eppctl/eppctl/internal/kvevent"
+	"github.com/eppctl/eppctl/internal/zmtp/zmqtest"
 )
 
 // libzmqPeer starts a peer of package zmtp's tests and returns its next line, ""
 // at its end. It ends with the test.
 func libzmqPeer(t *testing.T, args ...string) (line func() string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts real programs")
-	}
-	python := os.Getenv("EPPCTL_E2E_ZMQ")
-	if python == "" {
-		const reason = "EPPCTL_E2E_ZMQ is not set: run '.ci/e2e zmq', which installs what this test needs"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
-	}
-	cmd := exec.CommandContext(t.Context(), python, append([]string{"../zmtp/testdata/peer.py"}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe() // the peer lives until it is closed
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	lines := bufio.NewScanner(stdout)
+	peer := zmqtest.Start(t, "../zmtp/testdata/peer.py", args...)
+	lines := bufio.NewScanner(peer.Out)
 	lines.Buffer(nil, 1<<20)
 	return func() string {
 		lines.Scan()

@@ -8,21 +8,19 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/zmtp/zmqtest"
 )
 
 // A libzmq is a peer of testdata/peer.py.
 type libzmq struct {
-	cmd   *exec.Cmd
 	port  string
 	lines chan string
 	kill  func()
@@ -31,48 +29,21 @@ type libzmq struct {
 // libzmqPeer starts a peer and waits until it is ready. It ends with the test.
 func libzmqPeer(t *testing.T, args ...string) *libzmq {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts real programs")
-	}
-	python := os.Getenv("EPPCTL_E2E_ZMQ")
-	if python == "" {
-		const reason = "EPPCTL_E2E_ZMQ is not set: run '.ci/e2e zmq', which installs what this test needs"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
-	}
-	z := &libzmq{cmd: exec.Command(python, append([]string{"testdata/peer.py"}, args...)...), lines: make(chan string, 10_000)}
-	z.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	z.cmd.Stderr = os.Stderr
-	stdin, err := z.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := z.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := z.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	peer := zmqtest.Start(t, "testdata/peer.py", args...)
+	z := &libzmq{lines: make(chan string, 10_000)}
 	var read sync.WaitGroup
 	read.Go(func() {
 		defer close(z.lines)
-		s := bufio.NewScanner(stdout)
+		s := bufio.NewScanner(peer.Out)
 		for s.Buffer(nil, 1<<20); s.Scan(); {
 			z.lines <- s.Text()
 		}
 	})
 	z.kill = sync.OnceFunc(func() {
-		_ = z.cmd.Process.Kill()
-		go func() { // a reader whose channel is full
-			for range z.lines {
-			}
-		}()
+		peer.Kill()
+		for range z.lines { // a reader whose channel is full
+		}
 		read.Wait()
-		_ = z.cmd.Wait()
-		stdin.Close()
 	})
 	t.Cleanup(z.kill)
 	z.port = strings.TrimPrefix(z.line(t), "ready ")
