@@ -22,7 +22,7 @@ import (
 )
 
 // virtual is a picker before simulated engines in virtual time: nothing of it
-// depends on how fast the machine is.
+// depends on how fast the machine is, or on chance.
 type virtual struct {
 	t       *testing.T
 	clock   *manual
@@ -70,7 +70,7 @@ func newVirtual(t *testing.T, pods int, seed uint64) *virtual {
 	})
 	v.picker, err = picker.New(picker.Config{
 		Pool: v.pool, Tree: tree, Recorder: record.NewRing(record.RingConfig{Bytes: 1 << 20}), Clock: v.clock, Weights: score.Default(),
-		BlockSize: vllm.TokensPerBlock, Observer: v.watch,
+		BlockSize: vllm.TokensPerBlock, Observer: v.watch, Random: rand.NewPCG(seed, 9), Hasty: true,
 	})
 	v.must(err)
 	t.Cleanup(func() { v.must(v.picker.Close(context.Background())) })
