@@ -6,6 +6,7 @@
 package zmqtest
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -35,9 +36,9 @@ func Start(t testing.TB, script string, args ...string) *Peer {
 		}
 		t.Skip(reason)
 	}
-	cmd := exec.Command(python, append([]string{script}, args...)...)
+	cmd := exec.CommandContext(context.Background(), python, append([]string{script}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = t.Output()
 	p := new(Peer)
 	var err error
 	if p.In, err = cmd.StdinPipe(); err != nil {
