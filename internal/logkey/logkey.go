@@ -24,7 +24,6 @@ const (
 	SelectedPod     = "selectedPod"
 	PodIP           = "podIP"
 	Endpoint        = "endpoint"
-	Policy          = "policy"
 	CompositeScore  = "compositeScore"
 	CacheMatchRatio = "cacheMatchRatio"
 	Relaxed         = "relaxed"
