@@ -59,6 +59,8 @@ func invalidValue(f *pflag.Flag, value string, err error) error {
 	switch f.Value.Type() {
 	case "int":
 		return fmt.Errorf("%q is no whole number", value)
+	case "intSlice":
+		return fmt.Errorf("%q is not whole numbers with commas between", value)
 	case "float64":
 		return fmt.Errorf("%q is no number", value)
 	case "bool":
