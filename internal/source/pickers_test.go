@@ -8,10 +8,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -207,114 +205,6 @@ func TestVisitOfPickersEndsWithItsError(t *testing.T) {
 	p, _, _ := fleet(t)
 	stop := errors.New("enough")
 	if _, err := p.Each(t.Context(), source.Want{}, func(*explain.Record) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("%v", err)
-	}
-}
-
-// changing is a source whose decisions come and end.
-type changing struct {
-	mu   sync.Mutex
-	list []*explain.Record // oldest first
-	err  error
-}
-
-func (c *changing) Find(context.Context, string, int) (source.Found, error) {
-	return source.Found{}, errors.ErrUnsupported
-}
-
-func (c *changing) Each(_ context.Context, want source.Want, visit func(*explain.Record) error) (bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return false, c.err
-	}
-	q, err := want.Query(time.Time{})
-	if err != nil {
-		return false, err
-	}
-	visited := 0
-	for _, rec := range slices.Backward(c.list) {
-		if !q.Wants(rec) {
-			continue
-		}
-		if visited++; visited > want.Limit {
-			return true, nil
-		}
-		if err := visit(rec); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
-}
-
-func (c *changing) set(err error, list ...*explain.Record) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.err, c.list = err, list
-}
-
-func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		src := new(changing)
-		running := func(n int, id string) *explain.Record {
-			rec := decision(n, id)
-			rec.Outcome = explain.Outcome{State: explain.OutcomePending}
-			return rec
-		}
-		a, b, c := decision(1, "a"), decision(2, "b"), decision(3, "c")
-		src.set(nil, a, running(2, "b"))
-		var mu sync.Mutex
-		var shown, warnings []string
-		ended := make(chan error, 1)
-		go func() {
-			ended <- source.Watch(ctx, src, source.Want{Filter: admin.Filter{Limit: 20}}, 2*time.Second, source.Options{Warn: func(text string) {
-				mu.Lock()
-				defer mu.Unlock()
-				warnings = append(warnings, text)
-			}}, func(list []*explain.Record) error {
-				mu.Lock()
-				defer mu.Unlock()
-				for _, rec := range list {
-					shown = append(shown, rec.RequestID)
-				}
-				return nil
-			})
-		}()
-		want := func(when, ids string, warned int) {
-			t.Helper()
-			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			if got := strings.Join(shown, " "); got != ids || len(warnings) != warned {
-				t.Errorf("%s: shown %q, warnings %q; want %q and %d", when, got, warnings, ids, warned)
-			}
-		}
-		want("at first", "a", 0)
-		src.set(nil, a, running(2, "b"), c)
-		time.Sleep(2 * time.Second)
-		want("a later one has ended", "a c", 0)
-		src.set(nil, a, b, c)
-		time.Sleep(2 * time.Second)
-		want("the earlier one has ended", "a c b", 0)
-		src.set(errors.New("no picker there"))
-		time.Sleep(10 * time.Second)
-		want("nobody answers", "a c b", 1)
-		src.set(nil, a, b, c, decision(4, "d"), running(5, "e"), decision(900, "f"))
-		time.Sleep(2 * time.Second)
-		want("it answers again; what never ends is shown at last", "a c b d e f", 1)
-		interrupted := errors.New("interrupted")
-		cancel(interrupted)
-		if err := <-ended; !errors.Is(err, interrupted) {
-			t.Errorf("Watch ended with %v", err)
-		}
-	})
-}
-
-func TestWatchFailsAtFirst(t *testing.T) {
-	src := &changing{err: errors.New("no picker there")}
-	err := source.Watch(t.Context(), src, source.Want{}, time.Second, source.Options{}, func([]*explain.Record) error { return nil })
-	if !errors.Is(err, src.err) {
 		t.Errorf("%v", err)
 	}
 }
