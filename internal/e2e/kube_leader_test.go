@@ -110,12 +110,12 @@ func TestKubeLeader(t *testing.T) {
 
 	killed := leader
 	stop[killed]()
-	leader = a.after("a leader that is killed", 25*time.Second, func() { killed.picker.end(syscall.SIGKILL) })
+	leader = a.after("a leader that is killed", 45*time.Second, func() { killed.picker.end(syscall.SIGKILL) })
 
 	// One that stands still for a while does not know that its time is over.
 	still := leader
 	stop[still]()
-	leader = a.after("a leader that stands still", 25*time.Second, func() { still.picker.signal(syscall.SIGSTOP) })
+	leader = a.after("a leader that stands still", 45*time.Second, func() { still.picker.signal(syscall.SIGSTOP) })
 	answered := make(chan bool, 1)
 	go func() { answered <- b.ask(still) }()
 	still.picker.signal(syscall.SIGCONT)
@@ -127,7 +127,7 @@ func TestKubeLeader(t *testing.T) {
 	a.leads(leader)
 
 	leaving := leader
-	leader = a.after("a leader that is told to end", 5*time.Second, func() { leaving.picker.signal(syscall.SIGTERM) })
+	leader = a.after("a leader that is told to end", 12*time.Second, func() { leaving.picker.signal(syscall.SIGTERM) }) // before its lease would be over
 	if leader != still {
 		t.Errorf("%s leads", leader.name)
 	}
