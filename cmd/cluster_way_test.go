@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"github.com/eppctl/eppctl/internal/cli"
 	"github.com/eppctl/eppctl/internal/golden"
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
+	"github.com/eppctl/eppctl/internal/nettest"
 )
 
 // way is one on which a picker is looked for, and what is wrong on it.
@@ -29,7 +29,7 @@ type way struct {
 	line string // the command; "" = explain latest
 }
 
-// config writes a kubeconfig; more is put in it.
+// configWith writes a kubeconfig; more is put in it.
 func configWith(t *testing.T, server, user, more string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config")
@@ -81,17 +81,6 @@ func asPicker(status int, code, message, hint string) http.HandlerFunc {
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(admin.Failure{Error: admin.FailureText{Code: code, Message: message, Hint: hint}})
 	}
-}
-
-// closedPort is an address at which nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func put(list string, objects ...kubetest.Doc) func(*testing.T, *kubetest.Server) []string {
@@ -150,7 +139,7 @@ var toTheCluster = []way{
 	})},
 	{name: "file with the token is not there", make: user(func(*testing.T) string { return `{"tokenFile": "/nowhere/token"}` })},
 	{name: "API server is down", make: func(t *testing.T, _ *kubetest.Server) []string {
-		return []string{"--kube-server", "http://" + closedPort(t)}
+		return []string{"--kube-server", "http://" + nettest.Refusing(t)}
 	}},
 	{name: "API server has another certificate", make: func(t *testing.T, _ *kubetest.Server) []string {
 		server := httptest.NewUnstartedServer(nil)
@@ -168,7 +157,7 @@ var toTheCluster = []way{
 		return nil
 	}},
 	{name: "proxy is down", make: func(t *testing.T, _ *kubetest.Server) []string {
-		return []string{"--kubeconfig", proxied(t, "http://"+closedPort(t))}
+		return []string{"--kubeconfig", proxied(t, "http://"+nettest.Refusing(t))}
 	}},
 	{name: "token has expired", make: answeredWith(http.StatusUnauthorized, "/inferencepools")},
 }
