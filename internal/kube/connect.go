@@ -41,6 +41,7 @@ type Cluster struct {
 	NamespaceGiven bool
 
 	config *rest.Config
+	given  []string // of kubectl's flags, those that commands to type repeat
 }
 
 // quieten keeps client-go from logging in a form of its own: what counts is in the
@@ -72,7 +73,7 @@ func Connect(s ConnectOptions) (*Cluster, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	quieten()
-	c := &Cluster{config: config}
+	c := &Cluster{config: config, given: s.repeated()}
 	if c.Namespace, c.NamespaceGiven, err = loader.Namespace(); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
@@ -94,6 +95,23 @@ func Connect(s ConnectOptions) (*Cluster, error) {
 	config.Timeout = s.RequestTimeout
 	config.WarningHandler = rest.NoWarnings{} // such as that v1alpha2 is old
 	return c, nil
+}
+
+// repeated are the flags that say which cluster is meant and who asks, but for the
+// context and what is secret.
+func (s *ConnectOptions) repeated() (flags []string) {
+	for _, f := range [...]struct{ name, value string }{
+		{"--kubeconfig", s.Kubeconfig}, {"--cluster", s.Cluster}, {"--user", s.User}, {"--server", s.KubeServer},
+		{"--tls-server-name", s.TLSServerName}, {"--certificate-authority", s.CertificateAuthority}, {"--as", s.As},
+	} {
+		if f.value != "" {
+			flags = append(flags, f.name, f.value)
+		}
+	}
+	for _, group := range s.AsGroups {
+		flags = append(flags, "--as-group", group)
+	}
+	return flags
 }
 
 // checkUser refuses a context whose user is not there, when nothing else says who asks:

@@ -71,8 +71,9 @@ func TestConnectIsAsKubectl(t *testing.T) {
 }
 
 func TestConnectActsAs(t *testing.T) {
+	file := kubeconfigFile(t, "one", true)
 	c, err := Connect(ConnectOptions{
-		Kubeconfig: kubeconfigFile(t, "one", true), As: "eve", AsUID: "7", AsGroups: []string{"a", "b"}, RequestTimeout: time.Minute,
+		Kubeconfig: file, As: "eve", AsUID: "7", AsGroups: []string{"a", "b"}, RequestTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +81,9 @@ func TestConnectActsAs(t *testing.T) {
 	want := rest.ImpersonationConfig{UserName: "eve", UID: "7", Groups: []string{"a", "b"}}
 	if got := c.config.Impersonate; got.UserName != want.UserName || got.UID != want.UID || strings.Join(got.Groups, ",") != "a,b" || c.config.Timeout != time.Minute {
 		t.Errorf("acts as %+v within %s", got, c.config.Timeout)
+	}
+	if got, want := c.Kubectl("get", "pods"), "kubectl get pods --context one --kubeconfig "+file+" --as eve --as-group a --as-group b"; got != want {
+		t.Errorf("to be typed is %q, want %q", got, want)
 	}
 }
 

@@ -91,7 +91,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	if !ok || step.Trouble != Forbidden || !strings.HasPrefix(step.Error(), "log in to https://127.0.0.1:1: getting credentials: ") {
 		t.Fatalf("error %v", err)
 	}
-	if want := `kubectl auth whoami --context 'a'\''; rm -rf x'`; !strings.HasSuffix(step.Hint, want) {
+	if want := `kubectl auth whoami --context 'a'\''; rm -rf x' --kubeconfig ` + file; !strings.HasSuffix(step.Hint, want) {
 		t.Errorf("hint %q, want %s", step.Hint, want)
 	}
 }

@@ -71,19 +71,20 @@ func (c *Cluster) canI(a access) string {
 	} else {
 		words = append(words, "-n", a.namespace)
 	}
-	return shell.Line(append(words, c.contextFlag()...)...)
+	return shell.Line(append(words, c.flags()...)...)
 }
 
-func (c *Cluster) contextFlag() []string {
+// flags have kubectl ask the same cluster, as the same user.
+func (c *Cluster) flags() []string {
 	if c.Context == "" {
-		return nil
+		return c.given
 	}
-	return []string{"--context", c.Context}
+	return append([]string{"--context", c.Context}, c.given...)
 }
 
 // Kubectl is a command to type next.
 func (c *Cluster) Kubectl(words ...string) string {
-	return shell.Line(append(append([]string{"kubectl"}, words...), c.contextFlag()...)...)
+	return shell.Line(append(append([]string{"kubectl"}, words...), c.flags()...)...)
 }
 
 // failed makes a [*StepError] of what a request ended with, or the context's error
