@@ -61,7 +61,7 @@ type RouterState struct {
 	// name of that one, as far as is known; "" where all pick.
 	Role   string `json:"role,omitempty"`
 	Leader string `json:"leader,omitempty"`
-	// Silence is what there is no news of from the cluster; null while all is up to date,
+	// Silence is what there is no news of from the cluster; absent while all is up to date,
 	// and outside of one.
 	Silence  *Silence `json:"silence,omitempty"`
 	Uptime   float64  `json:"uptimeSeconds"`

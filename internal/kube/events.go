@@ -35,8 +35,8 @@ const (
 	maxRemembered = 256  // pools and reasons
 )
 
-// Events writes Kubernetes Events about pools and what belongs to them. What can't be written is dropped and
-// counted.
+// Events writes Kubernetes Events about pools and what belongs to them. What can't be
+// written is dropped and counted.
 type Events struct {
 	cluster *Cluster
 	log     *slog.Logger
