@@ -101,8 +101,13 @@ func Connect(s ConnectOptions) (*Cluster, error) {
 // context and what is secret.
 func (s *ConnectOptions) repeated() (flags []string) {
 	for _, f := range [...]struct{ name, value string }{
-		{"--kubeconfig", s.Kubeconfig}, {"--cluster", s.Cluster}, {"--user", s.User}, {"--server", s.KubeServer},
-		{"--tls-server-name", s.TLSServerName}, {"--certificate-authority", s.CertificateAuthority}, {"--as", s.As},
+		{"--kubeconfig", s.Kubeconfig},
+		{"--cluster", s.Cluster},
+		{"--user", s.User},
+		{"--server", s.KubeServer},
+		{"--tls-server-name", s.TLSServerName},
+		{"--certificate-authority", s.CertificateAuthority},
+		{"--as", s.As},
 	} {
 		if f.value != "" {
 			flags = append(flags, f.name, f.value)
