@@ -16,6 +16,7 @@ import (
 
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/e2e/cluster"
+	"github.com/eppctl/eppctl/internal/nettest"
 )
 
 // cliObjects are a pool, the Service of its picker, and what a person may who looks at
@@ -219,21 +220,11 @@ func TestKubeForwardIsForbidden(t *testing.T) {
 func TestKubeAdminPortIsClosed(t *testing.T) {
 	l := newLaptop(t, "create, get")
 	l.replica("chat-epp-1", "eppctl", nil)
-	l.cluster.Forward("chat-epp-1", 9091, unused(t))
+	l.cluster.Forward("chat-epp-1", 9091, nettest.Refusing(t))
 	_, complaints, status := l.eppctl("explain", "latest", "--pool", "chat")
 	if status != 4 || !strings.Contains(complaints, "connect to port 9091 of pod "+l.cluster.Namespace+"/chat-epp-1: connection refused") {
 		t.Errorf("status %d\n%s", status, complaints)
 	}
-}
-
-// unused is an address that nobody listens at.
-func unused(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // output is what a command that goes on prints.
