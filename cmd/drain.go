@@ -12,7 +12,6 @@ import (
 
 	"github.com/eppctl/eppctl/internal/admin"
 	"github.com/eppctl/eppctl/internal/cli"
-	"github.com/eppctl/eppctl/internal/shell"
 )
 
 const drainLong = `Let a pod get no new requests. Those that run on it finish.
@@ -118,12 +117,9 @@ func drainError(err error, r *replicas, pod string, drained bool) error {
 	if !several {
 		namespace, name = r.pool.Namespace, pod
 	}
-	words := []string{"kubectl", "annotate", "pod", name, "eppctl.dev/drain=true", "-n", namespace}
+	annotation := "eppctl.dev/drain=true"
 	if !drained {
-		words[4] = "eppctl.dev/drain-"
+		annotation = "eppctl.dev/drain-"
 	}
-	if r.cluster.Context != "" {
-		words = append(words, "--context", r.cluster.Context)
-	}
-	return cli.WithHint(err, cli.ExitUsage, "at the pod itself: "+shell.Line(words...)+"\n"+e.Hint)
+	return cli.WithHint(err, cli.ExitUsage, "at the pod itself: "+r.cluster.Kubectl("annotate", "pod", name, annotation, "-n", namespace)+"\n"+e.Hint)
 }
