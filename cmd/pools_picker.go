@@ -133,7 +133,7 @@ func (w *pickerWords) add(to []poolTrouble, pool, replica string) []poolTrouble 
 	slices.SortStableFunc(p, func(a, b pickerProblem) int { return a.Since.Compare(b.Since) })
 	of := p[0].What
 	if len(p) > 1 {
-		of += fmt.Sprintf(" and %d more lists", len(p)-1)
+		of += fmt.Sprintf(" and %d more", len(p)-1)
 	}
 	note := fmt.Sprintf("no news from the API server since %s of %s, the last known pods stand: %s", p[0].Since.UTC().Format(time.RFC3339), of, p[0].Reason)
 	return merge(to, poolTrouble{[]string{replica}, reasonNoNews, note, p[0].Since})

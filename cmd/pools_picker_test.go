@@ -55,7 +55,7 @@ func TestPoolsTellThePickersTroubles(t *testing.T) {
 			"the API server is away",
 			[]string{away},
 			healthDegraded,
-			[]string{"no news from the API server since 2026-11-01T10:00:00Z of inferencepools and 1 more lists, the last known pods stand: connection refused"},
+			[]string{"no news from the API server since 2026-11-01T10:00:00Z of inferencepools and 1 more, the last known pods stand: connection refused"},
 			1,
 		},
 		{"what may not be read is told otherwise", []string{forbidden}, healthOK, nil, 0},

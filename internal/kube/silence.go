@@ -18,7 +18,7 @@ func (w *Watch) Silence() (since time.Time, of string, silent bool) {
 	switch n := len(problems); {
 	case n >= int(w.watching.Load()):
 	case n > 1:
-		of = fmt.Sprintf("%s and %d more lists", first.What, n-1)
+		of = fmt.Sprintf("%s and %d more", first.What, n-1)
 	default:
 		of = first.What
 	}

@@ -53,7 +53,7 @@ func TestSilence(t *testing.T) {
 			w.endpoints("a@10.0.0.1:8000")
 			f.Refuse(kubetest.Pods, 500)
 			f.Refuse(kubetest.Models, 500)
-			w.await("two", func(*State) bool { _, of, _ := w.Silence(); return strings.HasSuffix(of, " and 1 more lists") })
+			w.await("two", func(*State) bool { _, of, _ := w.Silence(); return strings.HasSuffix(of, " and 1 more") })
 		})
 	})
 }
