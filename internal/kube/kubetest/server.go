@@ -31,6 +31,8 @@ type Server struct {
 	URL string
 	// Transport reaches one that is in memory, nil the network.
 	Transport http.RoundTripper
+	// Lists makes it unable to stream lists; it is set before anybody asks.
+	Lists bool
 
 	mu      sync.Mutex
 	version int
@@ -42,9 +44,7 @@ type Server struct {
 	logs    map[string]string         // by pod
 	instead func(http.ResponseWriter, *http.Request) bool
 	watches map[*http.Request]openWatch
-	asked   map[string][]time.Time // Requests by path
-	// Lists makes it unable to stream lists.
-	Lists bool
+	asked   map[string][]time.Time // by path
 }
 
 // Doc is a part of an object.
