@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/proctest"
 )
 
 // block is a fenced block of commands in the README.
@@ -162,7 +164,7 @@ func TestReadmeCommands(t *testing.T) {
 	c := exec.CommandContext(ctx, "unshare", "-rn", "bash", "-c", script(blocks, logs))
 	c.Dir = ".."
 	c.Env = append(os.Environ(), "EPPCTL_FORCE_TTY=100x40", "NO_COLOR=1")
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	proctest.EndWithTest(c, syscall.SIGTERM)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 30 * time.Second
 	var out bytes.Buffer

@@ -169,7 +169,7 @@ var rules = []rule{
 }
 
 // forTests are packages that only tests import.
-var forTests = []string{"internal/golden/...", "internal/heaptest/...", "internal/kube/kubetest/...", "internal/logtest/...", "internal/nettest/...", "internal/zmtp/zmqtest/..."}
+var forTests = []string{"internal/golden/...", "internal/heaptest/...", "internal/kube/kubetest/...", "internal/logtest/...", "internal/nettest/...", "internal/proctest/...", "internal/zmtp/zmqtest/..."}
 
 // large are packages that would bring in all of Kubernetes' types, or keep the linker
 // from dropping unused methods.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/eppctl/eppctl/internal/proctest"
 )
 
 // A process is a program that a test started, and what it said.
@@ -33,7 +35,7 @@ func launch(t *testing.T, name string, line func(string), path string, args ...s
 	t.Helper()
 	p := &process{t: t, name: name, cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	// Whatever becomes of the test, the program does not outlive it.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	proctest.EndWithTest(p.cmd, syscall.SIGKILL)
 	p.cmd.Env = append(os.Environ(), "NO_COLOR=1")
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/eppctl/eppctl/internal/certs"
+	"github.com/eppctl/eppctl/internal/proctest"
 )
 
 // patience bounds every wait for a real Envoy, which takes tenths of a second.
@@ -187,7 +188,7 @@ func start(t *testing.T, envoy string, c *Config) *running {
 	}
 	e := &running{cmd: exec.Command(envoy, "-c", config, "--admin-address-path", admin, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")}
 	e.cmd.Stdout, e.cmd.Stderr = &e.log, &e.log
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	proctest.EndWithTest(e.cmd, syscall.SIGKILL)
 	if err := e.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/eppctl/eppctl/internal/proctest"
 )
 
 // A server is a process whose output goes to a file.
@@ -30,7 +32,7 @@ func (s *server) start() error {
 	s.cmd = exec.Command(s.path, s.args...) //nolint:noctx // its end has an order, see stop
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	// Whatever becomes of the tests, the server does not outlive them.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	proctest.EndWithTest(s.cmd, syscall.SIGKILL)
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", filepath.Base(s.path), err)
 	}

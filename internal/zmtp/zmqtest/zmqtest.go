@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/eppctl/eppctl/internal/proctest"
 )
 
 // Peer is a process. It lives until it is killed, or the test ends.
@@ -37,7 +39,7 @@ func Start(t testing.TB, script string, args ...string) *Peer {
 		t.Skip(reason)
 	}
 	cmd := exec.CommandContext(context.Background(), python, append([]string{script}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	proctest.EndWithTest(cmd, syscall.SIGKILL)
 	cmd.Stderr = t.Output()
 	p := new(Peer)
 	var err error
