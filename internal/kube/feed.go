@@ -68,7 +68,7 @@ type feed[T any] struct {
 	absent bool      // optional, and not there or not allowed
 	lost   time.Time // since when what was there is unknown to the API server; zero = it is not
 
-	opened *time.Timer  // runs while the last watch is not steady yet; for the reader alone
+	opened *probation   // of the last watch; for the reader alone
 	faulty atomic.Bool  // the last watch was ended for what it told
 	flaps  atomic.Int32 // watches in a row that were not steady
 	cancel context.CancelFunc

@@ -149,7 +149,7 @@ func (f *feed[T]) watchEnded() (flap bool) {
 	if f.opened == nil {
 		return false
 	}
-	brief := f.opened.Stop()
+	brief := f.opened.end()
 	f.opened = nil
 	if flap = brief || f.faulty.Load(); flap {
 		f.flaps.Add(1)
@@ -165,65 +165,80 @@ func (f *feed[T]) tellFlaps(ctx context.Context) {
 	}
 }
 
+// probation is the time in which a watch is not steady yet.
+type probation struct {
+	mu    sync.Mutex
+	timer *time.Timer // after which it is steady
+	ended bool
+}
+
+// restart has it last so long from now, unless it was ended: the last of what a watch
+// told may be looked at when nobody reads it any more.
+func (p *probation) restart(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.timer.Reset(d)
+	}
+}
+
+// end ends it, and reports whether the watch was not steady.
+func (p *probation) end() (brief bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	return p.timer.Stop()
+}
+
 // checkedWatch is a watch of which what is wrong is noted, and ends it.
-type checkedWatch struct {
+type checkedWatch[T any] struct {
 	watch.Interface
-	out  chan watch.Event
-	done chan struct{}
-	stop sync.Once
+	feed   *feed[T]
+	opened *probation
+	after  time.Duration // how long it is not steady, from when it has told what was there before
+	stream stream        // for pass alone
+	out    chan watch.Event
+	done   chan struct{}
+	stop   sync.Once
 }
 
 // checked begins a watch's check. It is steady some time after it has told what was
 // there before.
 func (f *feed[T]) checked(ctx context.Context, w watch.Interface, o metav1.ListOptions) watch.Interface {
 	f.faulty.Store(false)
-	after := min(steady<<min(f.flaps.Load(), 8), lastSteady)
-	opened := time.AfterFunc(after, func() {
-		if !f.faulty.Load() {
-			f.flaps.Store(0)
-			f.trouble.over(f.String())
-		}
-	})
-	f.opened = opened
-	c := &checkedWatch{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
-	s := &stream{initial: o.SendInitialEvents != nil}
-	s.last, _ = strconv.ParseUint(o.ResourceVersion, 10, 64) // 0 for what is no number
-	if s.initial {
-		opened.Reset(readAnew)
+	c := &checkedWatch[T]{Interface: w, feed: f, out: make(chan watch.Event), done: make(chan struct{})}
+	c.stream.initial = o.SendInitialEvents != nil
+	c.stream.last, _ = strconv.ParseUint(o.ResourceVersion, 10, 64) // 0 for what is no number
+	c.after = min(steady<<min(f.flaps.Load(), 8), lastSteady)
+	first := c.after
+	if c.stream.initial {
+		first = readAnew
 	}
-	note := func(err error) watch.Event {
-		f.faulty.Store(true)
-		f.failed(ctx, "watch", err)
-		return faultyEvent(err)
-	}
-	go c.pass(func(e watch.Event) (watch.Event, bool) {
-		before := s.initial
-		err := s.check(e)
-		switch {
-		case err == nil && s.initial && s.count > maxObjects:
-			err = f.tooMany()
-		case err == nil && before && !s.initial:
-			opened.Reset(after)
-		}
-		if err != nil {
-			e = note(err)
-		}
-		return e, s.initial
-	}, s.initial, func() watch.Event { return note(errHalf) })
+	c.opened = &probation{timer: time.AfterFunc(first, f.isSteady)}
+	f.opened = c.opened
+	go c.pass(ctx)
 	return c
+}
+
+// isSteady notes that a watch is steady, unless it was ended for what it told.
+func (f *feed[T]) isSteady() {
+	if !f.faulty.Load() {
+		f.flaps.Store(0)
+		f.trouble.over(f.String())
+	}
 }
 
 // errHalf is a server that begins to tell what is there, and does not go on.
 var errHalf = fmt.Errorf("the API server has told of a part of the objects, and of nothing for %s", silentFor)
 
 // pass passes events on, looked at, until the watch ends, which its Stop makes it. While
-// more must come, nothing for a while is an event too.
-func (c *checkedWatch) pass(look func(watch.Event) (e watch.Event, more bool), more bool, nothing func() watch.Event) {
+// what was there before is told, nothing for a while is an event too.
+func (c *checkedWatch[T]) pass(ctx context.Context) {
 	defer close(c.out)
 	patience := time.NewTimer(silentFor)
 	defer patience.Stop()
 	for {
-		if !more {
+		if !c.stream.initial {
 			patience.Stop()
 		}
 		var e watch.Event
@@ -233,10 +248,10 @@ func (c *checkedWatch) pass(look func(watch.Event) (e watch.Event, more bool), m
 			if !ok {
 				return
 			}
-			e, more = look(e)
+			e = c.look(ctx, e)
 			patience.Reset(silentFor)
 		case <-patience.C:
-			e = nothing()
+			e = c.fault(ctx, errHalf)
 		}
 		select {
 		case c.out <- e:
@@ -246,11 +261,34 @@ func (c *checkedWatch) pass(look func(watch.Event) (e watch.Event, more bool), m
 	}
 }
 
+// look is the event that is passed on for one that came.
+func (c *checkedWatch[T]) look(ctx context.Context, e watch.Event) watch.Event {
+	before := c.stream.initial
+	err := c.stream.check(e)
+	switch {
+	case err == nil && c.stream.initial && c.stream.count > maxObjects:
+		err = c.feed.tooMany()
+	case err == nil && before && !c.stream.initial:
+		c.opened.restart(c.after)
+	}
+	if err != nil {
+		return c.fault(ctx, err)
+	}
+	return e
+}
+
+// fault notes what is wrong with the watch, and is the event that ends it.
+func (c *checkedWatch[T]) fault(ctx context.Context, err error) watch.Event {
+	c.feed.faulty.Store(true)
+	c.feed.failed(ctx, "watch", err)
+	return faultyEvent(err)
+}
+
 // ResultChan implements [watch.Interface].
-func (c *checkedWatch) ResultChan() <-chan watch.Event { return c.out }
+func (c *checkedWatch[T]) ResultChan() <-chan watch.Event { return c.out }
 
 // Stop implements [watch.Interface].
-func (c *checkedWatch) Stop() {
+func (c *checkedWatch[T]) Stop() {
 	c.stop.Do(func() { close(c.done) })
 	c.Interface.Stop()
 }

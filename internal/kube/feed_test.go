@@ -12,10 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/eppctl/eppctl/internal/kube/kubetest"
+	"github.com/eppctl/eppctl/internal/logtest"
 )
 
 // What answers need not be an API server that is well. What was known stands, it is
@@ -196,6 +200,34 @@ func TestSilentServersAreLeft(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A watch that was stopped before it was steady does not become so by the last of what
+// it told.
+func TestAStoppedWatchIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logtest.Log
+		f := &feed[string]{
+			source:  source{gv: corev1.SchemeGroupVersion, resource: "pods", namespace: "serving"},
+			trouble: &trouble{log: slog.New(slog.NewTextHandler(&log, nil)), changed: func() {}, problems: map[string]*ongoing{}},
+		}
+		f.trouble.add(f.String(), "the API server is away", false)
+		raw := watch.NewFake()
+		w := f.checked(t.Context(), raw, metav1.ListOptions{SendInitialEvents: new(true)})
+		if !f.watchEnded() {
+			t.Error("a watch that has told nothing was steady")
+		}
+		last := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+		go raw.Action(watch.Bookmark, last)
+		if e := <-w.ResultChan(); e.Type != watch.Bookmark {
+			t.Errorf("event %v", e)
+		}
+		time.Sleep(2 * lastSteady)
+		w.Stop()
+		if problems, _ := f.trouble.list(); f.flaps.Load() != 1 || len(problems) != 1 {
+			t.Errorf("%d watches were not steady and %d problems last, want one of each\n%s", f.flaps.Load(), len(problems), log.String())
+		}
+	})
 }
 
 // The API server has selected the pods: of their labels not all are kept.
