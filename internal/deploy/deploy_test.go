@@ -180,6 +180,20 @@ func TestKustomizationListsEveryFile(t *testing.T) {
 	}
 }
 
+// The templates know what [Options.Validate] knows: it is not asked when Helm renders.
+func TestTemplatesRefuseASelectorOfThePicker(t *testing.T) {
+	for key, value := range map[string]string{"app.kubernetes.io/name": "eppctl", "app.kubernetes.io/instance": "chat-epp", "eppctl.dev/pool": "chat"} {
+		o := chat(func(o *Options) { o.Selector = map[string]string{key: value} })
+		if _, err := o.Manifests(); err == nil || !strings.Contains(err.Error(), "selector: it means the picker's own pods") {
+			t.Errorf("%s=%s: error %v", key, value, err)
+		}
+		o.Selector[key] = "vllm"
+		if _, err := o.Manifests(); err != nil {
+			t.Errorf("%s=vllm: %v", key, err)
+		}
+	}
+}
+
 func TestNothingLeft(t *testing.T) {
 	o := chat(func(o *Options) { o.Only = []string{"ClusterRole"} }) // without --admin-auth there is none
 	if files, err := o.Manifests(); err == nil {

@@ -3,7 +3,10 @@ package deploy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -25,12 +28,16 @@ var functions = map[string]func(args []any) (any, error){
 	"replace": func(args []any) (any, error) {
 		return strings.ReplaceAll(text(args[2]), text(args[0]), text(args[1])), nil
 	},
-	"int":     func(args []any) (any, error) { return args[0], nil }, // for Helm, which has several kinds of numbers
-	"default": func(args []any) (any, error) { return choose([]any{args[1], args[0]}, true) },
-	"printf":  func(args []any) (any, error) { return fmt.Sprintf(text(args[0]), args[1:]...), nil },
-	"index":   index,
-	"nindent": nindent,
-	"toYaml":  toYAML,
+	"int":            func(args []any) (any, error) { return args[0], nil }, // for Helm, which has several kinds of numbers
+	"default":        func(args []any) (any, error) { return choose([]any{args[1], args[0]}, true) },
+	"printf":         func(args []any) (any, error) { return fmt.Sprintf(text(args[0]), args[1:]...), nil },
+	"index":          index,
+	"nindent":        nindent,
+	"toYaml":         toYAML,
+	"fromYaml":       fromYAML,
+	"deepEqual":      func(args []any) (any, error) { return reflect.DeepEqual(args[0], args[1]), nil },
+	"mergeOverwrite": mergeOverwrite,
+	"fail":           func(args []any) (any, error) { return nil, errors.New(text(args[0])) },
 	"sha256sum": func(args []any) (any, error) {
 		sum := sha256.Sum256([]byte(text(args[0])))
 		return hex.EncodeToString(sum[:]), nil
@@ -85,4 +92,21 @@ func toYAML(args []any) (any, error) {
 		return nil, err
 	}
 	return strings.TrimSuffix(string(b), "\n"), nil
+}
+
+func fromYAML(args []any) (any, error) {
+	m := map[string]any{}
+	err := yaml.Unmarshal([]byte(text(args[0])), &m)
+	return m, err
+}
+
+// mergeOverwrite changes the first map, as Helm's does.
+func mergeOverwrite(args []any) (any, error) {
+	into, ok := args[0].(map[string]any)
+	from, isMap := args[1].(map[string]any)
+	if !ok || !isMap {
+		return nil, fmt.Errorf("%v and %v are not both maps", args[0], args[1])
+	}
+	maps.Copy(into, from)
+	return into, nil
 }

@@ -66,14 +66,10 @@ func refused(keys ...string) schema {
 	return s
 }
 
-// selectorSchema refuses what means the picker's own pods.
+// selectorSchema does not see whether the picker's own pods are meant: that compares
+// values, so it is done in the templates.
 func (o *Options) selectorSchema() schema {
 	s := labels()
-	s["not"] = schema{
-		"anyOf":         []schema{{"required": []string{nameLabel}}, {"required": []string{poolLabel}}},
-		"propertyNames": schema{"enum": []string{nameLabel, instanceLabel, poolLabel}},
-		"properties":    schema{nameLabel: schema{"const": chartName}},
-	}
 	if o.keeps("InferencePool") {
 		s["minProperties"] = 1
 	}

@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
 	"sigs.k8s.io/yaml"
 
 	"github.com/eppctl/eppctl/internal/deploy"
@@ -44,7 +45,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// verdict is what Helm says of the values of a chart.
+// verdict is what Helm says of a chart with these values: by its schema, and by its templates.
 func verdict(t *testing.T, o *deploy.Options, values string) error {
 	t.Helper()
 	all, err := o.Helm()
@@ -67,7 +68,11 @@ func checked(c *chart.Chart, values string) error {
 	if err != nil {
 		return err
 	}
-	_, err = chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: "release", Namespace: "inference", IsInstall: true}, nil)
+	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: "release", Namespace: "inference", IsInstall: true}, nil)
+	if err != nil {
+		return err
+	}
+	_, err = engine.Engine{Strict: true}.Render(c, all)
 	return err
 }
 
@@ -80,7 +85,7 @@ func chat(change func(*deploy.Options)) *deploy.Options {
 	return &o
 }
 
-// Helm refuses, by the chart's schema, the values that the command refuses as flags, and
+// Helm refuses, by the chart's schema or its templates, the values that the command refuses as flags, and
 // no others.
 func TestHelmRefusesWhatTheCommandRefuses(t *testing.T) {
 	long := strings.Repeat("a", 300)
@@ -107,6 +112,7 @@ func TestHelmRefusesWhatTheCommandRefuses(t *testing.T) {
 			"the picker by two labels": func(o *deploy.Options) {
 				o.Selector = map[string]string{"app.kubernetes.io/name": "eppctl", "app.kubernetes.io/instance": "chat-epp"}
 			},
+			"the picker's instance": selected("app.kubernetes.io/instance", "chat-epp"),
 			"none, for reports":     func(o *deploy.Options) { o.Selector, o.Skip, o.ReportTokenSecret = nil, []string{"InferencePool"}, "s" },
 			"none, and it is there": func(o *deploy.Options) { o.Selector, o.Skip = nil, []string{"InferencePool"} },
 			"none, for the policy":  func(o *deploy.Options) { o.Selector, o.Skip, o.RestrictEgress = nil, []string{"InferencePool"}, true },
@@ -171,34 +177,44 @@ func TestHelmRefusesWhatTheCommandRefuses(t *testing.T) {
 // What is no option of the command is checked too.
 func TestHelmChecksTheOtherValues(t *testing.T) {
 	for values, want := range map[string]string{
-		"{}":                                     "",
-		"cpu: 2":                                 "",
-		"cpu: 0":                                 "cpu",
-		"cpuLimit: 1500m":                        "",
-		"cpuLimit: much":                         "cpuLimit",
-		"global: {a: b}":                         "",
-		"colour: red":                            "additional properties 'colour' not allowed",
-		"pool: null":                             "missing property 'pool'",
-		"replicas: '3'":                          "got string, want integer",
-		"selector: {app: null, tier: gpu}":       "",
-		"config: {preset: fast}":                 "/config/preset",
-		"config: {maxQueue: 20}":                 "",
-		"imagePullPolicy: Sometimes":             "imagePullPolicy",
-		"extraArgs: [--log-level=debug]":         "",
-		"extraArgs: [serve]":                     "/extraArgs/0",
-		"env: [{name: GOMEMLIMIT, value: 1GiB}]": "/env/0/name",
-		"env: [{name: EPPCTL_LOG_LEVEL, value: x}]": "",
-		"labels: {team: a}":                         "",
-		"labels: {eppctl.dev/pool: b}":              "/labels/eppctl.dev~1pool",
-		"labels: {team: a b}":                       "/labels/team",
-		"podAnnotations: {checksum/config: a}":      "/podAnnotations/checksum~1config",
-		"drainSeconds: -1":                          "drainSeconds",
-		"apiServerPorts: []":                        "apiServerPorts",
-		"priorityClass: A":                          "priorityClass",
-		"tolerations: {a: b}":                       "tolerations",
-		"extraArgs: [\"--a\\nb\"]":                  "/extraArgs/0",
-		"volumes: [{name: keys, emptyDir: {}}]":     "",
-		"volumes: [{name: tls, emptyDir: {}}]":      "/volumes/0/name",
+		"{}":                               "",
+		"cpu: 2":                           "",
+		"cpu: 0":                           "cpu",
+		"cpuLimit: 1500m":                  "",
+		"cpuLimit: much":                   "cpuLimit",
+		"global: {a: b}":                   "",
+		"colour: red":                      "additional properties 'colour' not allowed",
+		"pool: null":                       "missing property 'pool'",
+		"replicas: '3'":                    "got string, want integer",
+		"selector: {app: null, tier: gpu}": "",
+		"{labels: {team: a}, selector: {app: null, team: a}}":                            "selector: it means the picker's own pods",
+		"{labels: {team: a}, selector: {app: null, team: b}}":                            "",
+		"{labels: {team: a}, selector: {app: null, team: ''}}":                           "",
+		"{labels: {team: ''}, selector: {app: null, team: ''}}":                          "selector: it means the picker's own pods",
+		"{labels: {team: a}, selector: {team: a}}":                                       "",
+		"{labels: {app: vllm}}":                                                          "selector: it means the picker's own pods",
+		"selector: {app: null, app.kubernetes.io/instance: chat-epp}":                    "selector: it means the picker's own pods",
+		"{name: epp, selector: {app: null, app.kubernetes.io/instance: chat-epp}}":       "",
+		"{pool: code, selector: {app: null, app.kubernetes.io/instance: code-epp}}":      "selector: it means the picker's own pods",
+		"{labels: {team: '1'}, selector: {app: null, eppctl.dev/pool: chat, team: '1'}}": "selector: it means the picker's own pods",
+		"config: {preset: fast}":                                                         "/config/preset",
+		"config: {maxQueue: 20}":                                                         "",
+		"imagePullPolicy: Sometimes":                                                     "imagePullPolicy",
+		"extraArgs: [--log-level=debug]":                                                 "",
+		"extraArgs: [serve]":                                                             "/extraArgs/0",
+		"env: [{name: GOMEMLIMIT, value: 1GiB}]":                                         "/env/0/name",
+		"env: [{name: EPPCTL_LOG_LEVEL, value: x}]":                                      "",
+		"labels: {team: a}":                                                              "",
+		"labels: {eppctl.dev/pool: b}":                                                   "/labels/eppctl.dev~1pool",
+		"labels: {team: a b}":                                                            "/labels/team",
+		"podAnnotations: {checksum/config: a}":                                           "/podAnnotations/checksum~1config",
+		"drainSeconds: -1":                                                               "drainSeconds",
+		"apiServerPorts: []":                                                             "apiServerPorts",
+		"priorityClass: A":                                                               "priorityClass",
+		"tolerations: {a: b}":                                                            "tolerations",
+		"extraArgs: [\"--a\\nb\"]":                                                       "/extraArgs/0",
+		"volumes: [{name: keys, emptyDir: {}}]":                                          "",
+		"volumes: [{name: tls, emptyDir: {}}]":                                           "/volumes/0/name",
 	} {
 		t.Run(values, func(t *testing.T) {
 			err := verdict(t, chat(nil), values)

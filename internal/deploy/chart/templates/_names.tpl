@@ -22,6 +22,14 @@ app.kubernetes.io/name: eppctl
 app.kubernetes.io/instance: {{ include "eppctl.name" . | toYaml }}
 {{- end }}
 
+{{- /* The model servers' labels. A pool must not hold its own picker. */ -}}
+{{- define "eppctl.servers" -}}
+{{- if and .Values.selector (deepEqual (include "eppctl.labels" . | fromYaml) (mergeOverwrite (include "eppctl.labels" . | fromYaml) .Values.selector)) -}}
+{{- fail "selector: it means the picker's own pods too: give it a label that the model servers alone have, none of those in labels" -}}
+{{- end -}}
+{{ toYaml .Values.selector }}
+{{- end }}
+
 {{- define "eppctl.gateway" -}}
 {{ default "inference-gateway" .Values.gateway }}
 {{- end }}
