@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,8 +109,11 @@ func (l *poolsLook) pool(ctx context.Context, pool *kube.InferencePool) poolItem
 	pods, err := l.cluster.PoolPods(ctx, pool)
 	item.seePods(pods, err)
 	if picker != nil && picker.Kind == kube.KindEppctl && len(picker.Running()) > 0 {
-		troubles, err := troublesOf(ctx, l.cluster, picker, l.token)
+		troubles, versions, err := troublesOf(ctx, l.cluster, picker, l.token)
 		item.seeTroubles(troubles, err)
+		for i, pod := range picker.Pods {
+			picker.Pods[i].Version = cmp.Or(versions[pod.Name], pod.Version)
+		}
 		item.Version = picker.Version()
 	}
 	return item

@@ -54,15 +54,15 @@ type pickerProblem struct {
 	Forbidden    bool
 }
 
-// troublesOf asks a picker's replicas what is wrong with a pool, and for their version
-// where nothing else tells it. The error is of those that could not be asked, after what
-// the others say.
-func troublesOf(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker, token string) ([]poolTrouble, error) {
+// troublesOf asks a picker's replicas what is wrong with a pool, and for their versions,
+// by pod, where nothing else tells them. The error is of those that could not be asked,
+// after what the others say.
+func troublesOf(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker, token string) (troubles []poolTrouble, versions map[string]string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, troublesTimeout, fmt.Errorf("no answer in %s", troublesTimeout))
 	defer cancel()
 	r, err := newReplicas(ctx, cluster, picker, token)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer r.close()
 	pods := picker.Running()
@@ -76,18 +76,17 @@ func troublesOf(ctx context.Context, cluster *kube.Cluster, picker *kube.Picker,
 		})
 	}
 	_ = asked.Wait() // what went wrong is in errs
-	troubles := []poolTrouble{}
+	troubles, versions = []poolTrouble{}, map[string]string{}
 	for i, words := range said {
 		if words == nil {
 			continue
 		}
 		if words.version != "" {
-			at := slices.IndexFunc(picker.Pods, func(p kube.PickerPod) bool { return p.Name == pods[i].Name })
-			picker.Pods[at].Version = words.version
+			versions[pods[i].Name] = words.version
 		}
 		troubles = words.add(troubles, picker.Pool.String(), pods[i].Name)
 	}
-	return troubles, errors.Join(errs...)
+	return troubles, versions, errors.Join(errs...)
 }
 
 func (r *replicas) words(ctx context.Context, pod kube.PickerPod) (*pickerWords, error) {

@@ -67,6 +67,7 @@ func (r *replicas) snapshot(ctx context.Context, pod kube.PickerPod) (*explain.S
 	if err != nil {
 		return nil, err
 	}
+	defer client.Close()
 	return client.Snapshot(ctx)
 }
 
