@@ -57,15 +57,13 @@ func marshal(m proto.Message) (mem.BufferSlice, error) {
 
 // Unmarshal implements [encoding.CodecV2].
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	in, isIncoming := v.(*incoming)
-	m, isMessage := v.(proto.Message)
-	if !isIncoming && (!isMessage || data.Len() <= smallBuffers) {
-		return c.CodecV2.Unmarshal(data, v)
-	}
 	b := data.MaterializeToBuffer(poolFor(data.Len()))
 	defer b.Free()
-	if isIncoming {
-		return in.read(b.ReadOnlyData())
+	switch v := v.(type) {
+	case *incoming:
+		return v.read(b.ReadOnlyData())
+	case proto.Message:
+		return proto.Unmarshal(b.ReadOnlyData(), v)
 	}
-	return proto.Unmarshal(b.ReadOnlyData(), m)
+	return c.CodecV2.Unmarshal(data, v)
 }
