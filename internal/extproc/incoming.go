@@ -47,30 +47,6 @@ func (m *incoming) Reset() {
 	m.body.Reset()
 }
 
-// Numbers of fields in envoy/service/ext_proc/v3/external_processor.proto.
-const (
-	fieldRequestHeaders  = 2 // ProcessingRequest
-	fieldResponseHeaders = 3
-	fieldRequestBody     = 4
-	fieldResponseBody    = 5
-	fieldMetadata        = 8
-	fieldAttributes      = 9
-	fieldObservability   = 10
-	fieldProtocolConfig  = 11
-
-	fieldRequestMode  = 1 // ProtocolConfiguration
-	fieldResponseMode = 2
-	fieldSendAtOnce   = 3
-	fieldHeaderMap    = 1 // HttpHeaders
-	fieldHeadersEnd   = 3
-	fieldBodyText     = 1 // HttpBody
-	fieldBodyEnd      = 2
-	fieldHeaderEntry  = 1 // HeaderMap
-	fieldHeaderKey    = 1 // HeaderValue
-	fieldHeaderString = 2
-	fieldHeaderRaw    = 3
-)
-
 // parts reads what it knows of a message and returns the rest, in the wire format
 // too; it is false when the message is not for it.
 func (m *incoming) parts(data []byte) (rest []byte, ok bool) {

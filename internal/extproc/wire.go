@@ -16,34 +16,59 @@ import (
 // raw is a message in the wire format. It is not changed any more.
 type raw []byte
 
-// Numbers of fields: of envoy/service/ext_proc/v3/external_processor.proto,
-// envoy/config/core/v3/base.proto, google/protobuf/struct.proto and of map entries.
+// Numbers of the fields that are read and written in the wire format, by the file that
+// has them; the name of a message is at its first field.
 const (
+	// envoy/service/ext_proc/v3/external_processor.proto
+	fieldRequestHeaders  = 2 // ProcessingRequest
+	fieldResponseHeaders = 3
+	fieldRequestBody     = 4
+	fieldResponseBody    = 5
+	fieldMetadata        = 8
+	fieldAttributes      = 9
+	fieldObservability   = 10
+	fieldProtocolConfig  = 11
+	fieldRequestMode     = 1 // ProtocolConfiguration
+	fieldResponseMode    = 2
+	fieldSendAtOnce      = 3
+	fieldHeaderMap       = 1 // HttpHeaders
+	fieldHeadersEnd      = 3
+	fieldBodyText        = 1 // HttpBody
+	fieldBodyEnd         = 2
+
 	fieldRequestHeadersReply  = 1 // ProcessingResponse
 	fieldResponseHeadersReply = 2
 	fieldRequestBodyReply     = 3
 	fieldResponseBodyReply    = 4
 	fieldDynamicMetadata      = 8
+	fieldCommon               = 1 // HeadersResponse, BodyResponse
+	fieldHeaderMutation       = 2 // CommonResponse
+	fieldBodyMutation         = 3
+	fieldClearRouteCache      = 5
+	fieldSetHeaders           = 1 // HeaderMutation
+	fieldRemoveHeaders        = 2
+	fieldMutatedBody          = 1 // BodyMutation
+	fieldStreamed             = 3
+	fieldPieceText            = 1 // StreamedBodyResponse
+	fieldPieceEnd             = 2
 
-	fieldCommon          = 1 // HeadersResponse, BodyResponse
-	fieldHeaderMutation  = 2 // CommonResponse
-	fieldBodyMutation    = 3
-	fieldClearRouteCache = 5
-	fieldSetHeaders      = 1 // HeaderMutation
-	fieldRemoveHeaders   = 2
-	fieldOptionHeader    = 1 // HeaderValueOption
-	fieldAppendAction    = 3
-	fieldMutatedBody     = 1 // BodyMutation
-	fieldStreamed        = 3
-	fieldPieceText       = 1 // StreamedBodyResponse
-	fieldPieceEnd        = 2
+	// envoy/config/core/v3/base.proto
+	fieldHeaderEntry  = 1 // HeaderMap
+	fieldHeaderKey    = 1 // HeaderValue
+	fieldHeaderString = 2
+	fieldHeaderRaw    = 3
+	fieldOptionHeader = 1 // HeaderValueOption
+	fieldAppendAction = 3
 
+	// google/protobuf/struct.proto
 	fieldStructFields = 1 // Struct
-	fieldEntryKey     = 1 // of its map
-	fieldEntryValue   = 2
 	fieldNumber       = 2 // Value
 	fieldString       = 3
 	fieldStruct       = 5
+
+	// Entries of maps are in no file: they are the same in all of them.
+	fieldEntryKey   = 1
+	fieldEntryValue = 2
 )
 
 // wrap makes a message of b[from:] and of as many bytes more as are to follow: it
