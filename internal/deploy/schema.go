@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
-
-	"github.com/eppctl/eppctl/score"
 )
 
 // schema is a JSON Schema, of draft 7, which Helm reads.
@@ -126,8 +124,4 @@ func (o *Options) schemaFile() (string, error) {
 		"allOf": o.rules(),
 	}, "", "  ")
 	return string(b) + "\n", err
-}
-
-func settings() schema {
-	return schema{"type": "object", "properties": schema{"preset": enum(score.PresetNames()...)}}
 }

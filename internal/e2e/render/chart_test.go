@@ -14,8 +14,10 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"sigs.k8s.io/yaml"
 
+	"github.com/eppctl/eppctl/internal/config"
 	"github.com/eppctl/eppctl/internal/deploy"
 	"github.com/eppctl/eppctl/internal/e2e/cluster"
+	"github.com/eppctl/eppctl/score"
 )
 
 // What 'helm lint' looks at beyond what an API server does: the chart's own file, values
@@ -199,6 +201,12 @@ func TestHelmChecksTheOtherValues(t *testing.T) {
 		"{labels: {team: '1'}, selector: {app: null, eppctl.dev/pool: chat, team: '1'}}": "selector: it means the picker's own pods",
 		"config: {preset: fast}":                                                         "/config/preset",
 		"config: {maxQueue: 20}":                                                         "",
+		"config: {nonsense: 1}":                                                          "at '/config': additional properties 'nonsense' not allowed",
+		"config: {extproc: {fallback: 1}}":                                               "at '/config/extproc': additional properties 'fallback' not allowed",
+		"config: {models: [{name: a, alias: b}]}":                                        "at '/config/models/0': additional properties 'alias' not allowed",
+		"config: {maxQueue: many}":                                                       "at '/config/maxQueue': got string, want integer",
+		"config: {preset: null, weights: {load: 0.5, mine: 0.5}}":                        "",
+		"config: {weights: {load: much}}":                                                "at '/config/weights/load': got string, want number",
 		"imagePullPolicy: Sometimes":                                                     "imagePullPolicy",
 		"extraArgs: [--log-level=debug]":                                                 "",
 		"extraArgs: [serve]":                                                             "/extraArgs/0",
@@ -222,6 +230,24 @@ func TestHelmChecksTheOtherValues(t *testing.T) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		})
+	}
+}
+
+// What a picker prints as its settings can be those of the chart.
+func TestHelmTakesAllSettings(t *testing.T) {
+	c := config.InCluster()
+	c.Models, c.AllowHeaders = []config.Model{{Name: "a", Aliases: []string{"b"}, Adapters: []string{"c"}}}, []string{"x-tenant"}
+	c, err := c.Effective([]score.CustomWeight{{Name: "mine"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := "config:\n  preset: null\n  " + strings.ReplaceAll(string(text), "\n", "\n  ")
+	if err := verdict(t, chat(nil), values); err != nil {
+		t.Errorf("%v\n%s", err, values)
 	}
 }
 
