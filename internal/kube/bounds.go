@@ -70,8 +70,7 @@ const maxPages = 2 * maxObjects / pageSize
 
 // aList is a list of objects L.
 type aList[L any] interface {
-	*L
-	runtime.Object
+	anObject[L]
 	metav1.ListInterface
 }
 
@@ -79,11 +78,12 @@ type aList[L any] interface {
 func pages[L any, P aList[L]](ctx context.Context, ask func() *rest.Request, take func(P)) error {
 	next := ""
 	for range maxPages {
-		req, page := ask().Param("limit", strconv.Itoa(pageSize)), P(new(L))
+		req := ask().Param("limit", strconv.Itoa(pageSize))
 		if next != "" {
 			req = req.Param("continue", next)
 		}
-		if err := req.Do(ctx).Into(page); err != nil {
+		page, err := answer[L, P](req.Do(ctx))
+		if err != nil {
 			return err
 		}
 		take(page)

@@ -108,6 +108,9 @@ func (c *Cluster) failed(ctx context.Context, a access, err error) error {
 		e.Hint = "does the program work that the kubeconfig names for it? See: " + c.Kubectl("auth", "whoami") + installHint(more)
 	case c.silent(err):
 		c.silence(e, err)
+	case errors.As(err, new(*strangeError)):
+		e.Trouble, e.Err = Unreachable, fmt.Errorf("what answers at %s is no API server: %w", c.Server(), err)
+		e.Hint = "is there a proxy in between? See: " + c.Kubectl("cluster-info")
 	case strings.HasPrefix(err.Error(), "serializer for "): // client-go has text alone
 		_, what, _ := strings.Cut(strings.TrimSuffix(err.Error(), " doesn't exist"), "serializer for ")
 		e.Trouble, e.Err = Unreachable, fmt.Errorf("what answers at %s is no API server: it sends %s", c.Server(), what)

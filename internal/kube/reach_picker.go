@@ -191,8 +191,7 @@ func (c *Cluster) pickerService(ctx context.Context, pool Name, ref EndpointPick
 	if err != nil {
 		return nil, err
 	}
-	service := new(corev1.Service)
-	err = client.Get().Namespace(pool.Namespace).Resource("services").Name(ref.Name).Do(ctx).Into(service)
+	service, err := answer[corev1.Service](client.Get().Namespace(pool.Namespace).Resource("services").Name(ref.Name).Do(ctx))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, &StepError{

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -112,17 +111,19 @@ func (c *Cluster) Pool(ctx context.Context, of Name) (*InferencePool, error) {
 }
 
 func (c *Cluster) getPool(ctx context.Context, namespace, name string) (*InferencePool, error) {
-	pool := new(InferencePool)
-	err := c.readPool(ctx, PoolV1, namespace, name, pool)
-	if err == nil || !apierrors.IsNotFound(err) {
+	pool, err := readPool[InferencePool](ctx, c, PoolV1, namespace, name)
+	switch {
+	case err == nil:
 		pool.APIVersion = PoolV1.String()
-		return pool, err
+		return pool, nil
+	case !apierrors.IsNotFound(err):
+		return nil, err
 	}
-	older := new(PoolV1Alpha2)
-	if errX := c.readPool(ctx, InferenceX, namespace, name, older); errX != nil {
-		if apierrors.IsForbidden(errX) {
-			return nil, err // who may read v1 alone is told about v1
-		}
+	older, errX := readPool[PoolV1Alpha2](ctx, c, InferenceX, namespace, name)
+	switch {
+	case apierrors.IsForbidden(errX):
+		return nil, err // who may read v1 alone is told about v1
+	case errX != nil:
 		return nil, errX
 	}
 	pool = older.V1()
@@ -130,12 +131,12 @@ func (c *Cluster) getPool(ctx context.Context, namespace, name string) (*Inferen
 	return pool, nil
 }
 
-func (c *Cluster) readPool(ctx context.Context, gv schema.GroupVersion, namespace, name string, into runtime.Object) error {
+func readPool[T any, P anObject[T]](ctx context.Context, c *Cluster, gv schema.GroupVersion, namespace, name string) (P, error) {
 	client, err := c.client(gv)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return client.Get().Namespace(namespace).Resource(poolResource).Name(name).Do(ctx).Into(into)
+	return answer[T, P](client.Get().Namespace(namespace).Resource(poolResource).Name(name).Do(ctx))
 }
 
 func (c *Cluster) onlyPool(ctx context.Context, namespace string) (*InferencePool, error) {

@@ -64,8 +64,7 @@ func (c *Cluster) ReadSettings(ctx context.Context, named, of Name) (SettingsMap
 	if err != nil {
 		return SettingsMap{Name: named}, err
 	}
-	m := new(corev1.ConfigMap)
-	err = client.Get().Namespace(named.Namespace).Resource("configmaps").Name(named.Name).Do(ctx).Into(m)
+	m, err := answer[corev1.ConfigMap](client.Get().Namespace(named.Namespace).Resource("configmaps").Name(named.Name).Do(ctx))
 	switch {
 	case apierrors.IsNotFound(err):
 		return SettingsMap{Name: named}, nil

@@ -323,11 +323,14 @@ func (f *Server) list(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(o)
 		return
 	}
-	if f.objects[r.URL.Path] == nil && f.objects[dir] != nil {
+	_, of := cutLast(dir)
+	one := kinds[of] != "" && of != "namespaces" // those are there, whether or not they were put
+	if f.objects[r.URL.Path] == nil && (one || f.objects[dir] != nil) {
 		answerStatus(w, 404, "NotFound")
 		return
 	}
-	items, kind, version, selected := []Doc{}, "PodList", "v1", selects(r)
+	kind, version := emptyList(r.URL.Path)
+	items, selected := []Doc{}, selects(r)
 	for _, name := range slices.Sorted(maps.Keys(f.objects[r.URL.Path])) {
 		o := f.objects[r.URL.Path][name]
 		kind, version = fmt.Sprint(o["kind"], "List"), fmt.Sprint(o["apiVersion"])
@@ -343,6 +346,22 @@ func (f *Server) list(w http.ResponseWriter, r *http.Request) {
 	items = page(r, items, meta)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(Doc{"kind": kind, "apiVersion": version, "metadata": meta, "items": items})
+}
+
+// kinds are the objects of lists, by the ends of their paths.
+var kinds = map[string]string{
+	"configmaps": "ConfigMap", "events": "Event", "inferencemodelrewrites": "InferenceModelRewrite", "inferencemodels": "InferenceModel",
+	"inferencepools": "InferencePool", "leases": "Lease", "namespaces": "Namespace", "pods": "Pod", "services": "Service",
+}
+
+// emptyList is what a list is called that has no object to tell.
+func emptyList(path string) (kind, version string) {
+	dir, last := cutLast(path)
+	version = "v1"
+	if group, ok := strings.CutPrefix(dir, "/apis/"); ok {
+		version = strings.Join(strings.SplitN(group, "/", 3)[:2], "/")
+	}
+	return kinds[last] + "List", version
 }
 
 // page is the part of a list that is asked for; meta tells how to go on.
