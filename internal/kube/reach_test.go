@@ -23,6 +23,7 @@ func TestTunnel(t *testing.T) {
 	api, cluster := newFakeAPI(t, nil)
 	api.behind(t, "chat-epp-1", 9091, "hello")
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer api.nodes.Forwarded()
 	tunnel := cluster.NewTunnel("prod", nil)
 	defer tunnel.Close()
 	client := &http.Client{Transport: tunnel.Transport(), Timeout: time.Minute}

@@ -20,6 +20,9 @@ func (f *Server) Forward(pod string, port int, address string) {
 	f.ports[fmt.Sprintf("%s:%d", pod, port)] = address
 }
 
+// Forwarded waits until all forwards have ended, which their clients have closed.
+func (f *Server) Forwarded() { f.forwards.Wait() }
+
 // Log is what is answered when a pod's log is asked for; one without is not found.
 func (f *Server) Log(pod, text string) {
 	f.mu.Lock()
@@ -37,6 +40,8 @@ func (f *Server) kubelet(w http.ResponseWriter, r *http.Request) bool {
 	_, pod := cutLast(path)
 	switch what {
 	case "portforward":
+		f.forwards.Add(1)
+		defer f.forwards.Done()
 		if r.Method != http.MethodPost {
 			http.Error(w, "only SPDY here", http.StatusBadRequest)
 			return true
@@ -59,6 +64,8 @@ func (f *Server) kubelet(w http.ResponseWriter, r *http.Request) bool {
 
 // PortForward implements the kubelet's [portforward.PortForwarder].
 func (f *Server) PortForward(ctx context.Context, pod string, _ string, port int32, stream io.ReadWriteCloser) error {
+	f.forwards.Add(1)
+	defer f.forwards.Done()
 	f.mu.Lock()
 	address := f.ports[fmt.Sprintf("%s:%d", pod, port)]
 	f.mu.Unlock()
@@ -72,10 +79,10 @@ func (f *Server) PortForward(ctx context.Context, pod string, _ string, port int
 	defer conn.Close()
 	ended := make(chan struct{}, 2)
 	for _, way := range [][2]io.ReadWriter{{conn, stream}, {stream, conn}} {
-		go func() {
+		f.forwards.Go(func() {
 			_, _ = io.Copy(way[0], way[1])
 			ended <- struct{}{}
-		}()
+		})
 	}
 	<-ended
 	return nil

@@ -45,6 +45,8 @@ type Server struct {
 	instead func(http.ResponseWriter, *http.Request) bool
 	watches map[*http.Request]openWatch
 	asked   map[string][]time.Time // by path
+
+	forwards sync.WaitGroup
 }
 
 // Doc is a part of an object.
@@ -77,6 +79,7 @@ func New(t *testing.T) *Server {
 	t.Cleanup(func() {
 		f.Cut()
 		server.Close()
+		f.Forwarded()
 	})
 	return f
 }
